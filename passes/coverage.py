@@ -1,6 +1,6 @@
-"""Which passes of the pipeline do all of their work with a release of Triton, and which a part.
+"""Which passes of the pipeline do all of their work with a release of Triton, and which only a part.
 
-The passes are those that `pipeline` gives; what they leave out is said by `dialect.limits`.
+`pipeline` gives the passes; `dialect.limits` states what they leave out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ State = Literal["on", "partly"]
 
 @dataclass(frozen=True)
 class Coverage:
-    """A pass with a release: what it does in one line, and what it does not do."""
+    """A pass with a release of Triton: its summary in one line, and its limits with this release."""
 
     name: str
     summary: str
@@ -30,7 +30,7 @@ class Coverage:
 
 
 def coverage(release: Release) -> tuple[Coverage, ...]:
-    """The passes of the pipeline, in its order, as they are with `release`."""
+    """The coverage of each pass of the pipeline, in its order, with `release`."""
     known = tuple(limits(release))
     return tuple(
         Coverage(each.name, each.summary, tuple(limit for limit in known if each.name in limit.passes))

@@ -1,5 +1,5 @@
-"""What the pipeline is asked to do. Needs neither MLIR nor Triton: processes that may compile nothing read
-it."""
+"""The options of the pipeline. This module imports neither MLIR nor Triton: processes that compile nothing read
+it too."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES, Strategy
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """What the passes are asked to do; the defaults are the plugin's.
+    """What the passes do; the defaults are the plugin's.
 
-    assign: choose the layouts of all tensors together, and make accesses as wide as they then are.
-    reductions: take reductions across warps apart. What that makes is for our lowering, so not without `lower`.
-    lower: emit code for the conversions, gathers and staged accesses that are left.
-    lowering: how they are lowered, one of `STRATEGIES`.
-    scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's.
-    exact: results have the bits that stock Triton's have: what decides about those stays as it is.
-    staged: accesses to shared memory may go by way of another layout, with `lower`.
-    free: for measuring: conversions of floats cost nothing and give garbage, and nothing else is done.
-    free_only: the number of the only conversion that is free; None for all.
-    without: for measuring: the name of a pass that is left out.
-    rank: which assignment of layouts is taken, by modelled cost: 0 the best, if it pays; above, whether it does
-    or not.
+    assign: choose the layouts of all tensors together, and widen accesses to memory.
+    reductions: split reductions across warps. Needs `lower`: the parts are written for the lowering of this
+    package.
+    lower: emit code for the remaining conversions, gathers and staged accesses.
+    lowering: the lowering strategy, one of `STRATEGIES`.
+    scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's limit.
+    exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
+    staged: stage accesses to shared memory through another layout if that is cheaper; needs `lower`.
+    free: for measuring: conversions of floats cost nothing and give garbage; no other pass runs.
+    free_only: the number of the only conversion that is free; None: all are.
+    without: for measuring: the name of a pass to leave out.
+    rank: which assignment of layouts to use, by modelled cost: 0 for the best one if it pays; 1 and more for
+    the next ones, used even if they do not pay.
     """
 
     assign: bool = True
@@ -45,24 +46,24 @@ class PipelineOptions:
 
     @property
     def strategy(self) -> Strategy:
-        """In what the way of lowering differs from others."""
+        """The strategy that `lowering` names."""
         return STRATEGIES[self.lowering]
 
     @property
     def splits_reductions(self) -> bool:
-        """Whether reductions are taken apart."""
+        """True if reductions across warps are split."""
         wanted = self.reductions and self.without != "linear-split-reductions"
         return wanted and self.lower and self.strategy.splits_reductions and not self.free
 
     @property
     def stages_accesses(self) -> bool:
-        """Whether accesses to shared memory may go by way of another layout."""
+        """True if accesses to shared memory may be staged through another layout."""
         wanted = self.staged and self.lower and self.without != "linear-lower-local"
         return wanted and self.strategy.stages_accesses and not self.free
 
     def keeping_layouts(self) -> PipelineOptions:
-        """The same, less what changes layouts or makes tensors in others: conversions, gathers and fixes are
-        left.
+        """These options without the passes that change layouts or make tensors in other layouts: conversions,
+        gathers and fixes remain.
 
         >>> PipelineOptions().keeping_layouts() == PipelineOptions(assign=False, reductions=False, staged=False)
         True

@@ -1,4 +1,4 @@
-"""Pipelines as text: names of passes with their options, ours and those of upstream MLIR."""
+"""Parse pipelines given as text: names of passes of this package and of upstream MLIR, with their options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_linear.passes.upstream import UPSTREAM
 
 
 class PipelineError(ValueError):
-    """A textual pipeline that names no pass or option we know."""
+    """A textual pipeline that cannot be read, or has an unknown pass or option."""
 
 
 _ELEMENT = re.compile(r"\s*(?P<name>[\w.-]+)\s*(?:\{(?P<options>[^{}]*)\}\s*)?(?:,|$)")
@@ -25,7 +25,8 @@ _ANCHORED = re.compile(r"\s*builtin\.module\s*\((?P<passes>.*)\)\s*", re.DOTALL)
 def parse_pipeline(text: str) -> list[Pass | str]:
     """The passes of a textual pipeline, `linear-fold-conversions,linear-select-lowering{target=cuda:90}`.
 
-    The pipeline may be wrapped in `builtin.module(...)`. A name that is not ours is taken as one of MLIR's.
+    The pipeline may be wrapped in `builtin.module(...)`. A name that is not in `PASSES` is taken as one of
+    MLIR's.
     """
     if match := _ANCHORED.fullmatch(text):
         text = match["passes"]
@@ -67,7 +68,7 @@ def _upstream(name: str, options: str) -> str:
 
 
 def is_upstream(name: str) -> bool:
-    """Whether upstream MLIR has a pass of this name."""
+    """True if upstream MLIR has a pass of this name."""
     if re.fullmatch(r"[\w.-]+", name) is None:
         return False
     try:
@@ -78,7 +79,7 @@ def is_upstream(name: str) -> bool:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Which of the known names was probably meant, as a question; "" if none is near.
+    """A question that suggests the known name nearest to `name`; "" if none is near.
 
     >>> suggestion("canonicalise", ["canonicalize", "cse"])
     "did you mean 'canonicalize'?"
@@ -87,26 +88,28 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{meant}'?" if meant else ""
 
 
-_LIKENESS = 0.75
-"""How like two names are where one was probably meant: names of passes have `linear-` in common anyway."""
+_LEAST_SIMILARITY = 0.75
+"""The least similarity of a suggested name, from 0 to 1: high, as all names of passes have `linear-` in
+common."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Which of the known names was probably meant: the one that begins so, or one that differs in little.
-
-    There may be none, which is "".
+    """The known name nearest to `name`: the only one that begins with it, or a similar one; "" if there is
+    none.
 
     >>> nearest("linear-fold", PASSES), nearest("linear-fold-conversion", PASSES), nearest("linear", PASSES)
     ('linear-fold-conversions', 'linear-fold-conversions', '')
     """
-    there = list(known)
-    begin = [each for each in there if name and each.startswith(name)]
-    meant = begin if len(begin) == 1 else get_close_matches(name, there, n=1, cutoff=_LIKENESS)
-    return meant[0] if meant else ""
+    names = list(known)
+    completions = [each for each in names if name and each.startswith(name)]
+    if len(completions) == 1:
+        return completions[0]
+    similar = get_close_matches(name, names, n=1, cutoff=_LEAST_SIMILARITY)
+    return similar[0] if similar else ""
 
 
 def make_pass(name: str, options: Mapping[str, str]) -> Pass:
-    """The pass `name` with options given as text, spelled with dashes as in a pipeline."""
+    """Make the pass `name` with options as text; names of options are spelled with dashes, as in a pipeline."""
     if name not in PASSES:
         raise PipelineError(f"no pass '{name}'; there are {', '.join(PASSES)}")
     kind: Any = PASSES[name]

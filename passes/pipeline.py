@@ -1,8 +1,8 @@
 """The one pipeline: the passes between Triton's TTGIR and the code of this package, in their order.
 
 `pipeline` gives the passes; `rewrite` runs them. The plugin, `triton-linear-opt --linear-pipeline`, `verify`,
-`demo`, `explain`, `fuzz` and the benches all take them from here, so what one of them shows is what the others
-do. What is to be left out is left out by `PipelineOptions`.
+`demo`, `explain`, `fuzz` and the benches all take them from here, so they all run the same passes.
+`PipelineOptions` leaves passes out.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from triton_linear.passes.widening.widen import WidenAccesses
 def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = False) -> list[Pass]:
     """The passes in the order in which they run.
 
-    `target`: the GPU to plan for; None: what the module says.
-    `attach` has layouts written on every operation, and shape operations checked against them: nothing that is
-    decided reads that, and it takes a third of the time.
+    `target`: the GPU to plan for; None: the one that the module names.
+    `attach`: write layouts on every operation and check shape operations against them. No decision reads these
+    layouts, and writing them takes a third of the time.
     """
     if options.free:
         return [FreeConversions(options.free_only), OutlineConversions()]
@@ -55,7 +55,7 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
         passes.append(DeferReductions(exact))
     if options.assign or options.stages_accesses:
         passes.append(SplitEpilogues())
-    if options.assign and not exact:  # both change which products a dot adds first
+    if options.assign and not exact:  # both change the order in which a dot adds its products
         passes += [NarrowOperands(), PermuteContraction(target, limit)]
     if options.assign:
         passes.append(
@@ -86,25 +86,26 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     return [each for each in passes if each.name != options.without]
 
 
-_CHANGES = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.DEFERRED, ll.SPLIT, ll.WIDENED, ll.PARTS)
-"""What passes leave on a module that they change beyond its conversions and gathers."""
+_CHANGE_MARKS = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.DEFERRED, ll.SPLIT, ll.WIDENED, ll.PARTS)
+"""Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 
-_NOT_ASKED = "conversions are not lowered (lower=False)"
+_LOWERING_IS_OFF = "conversions are not lowered (lower=False)"
 
 
 @dataclass(frozen=True)
 class Rewritten:
     """A module after the pipeline.
 
-    run: how the passes went.
-    stubs: what calls of outlined functions are to do, by name; every plan is proved.
-    conversions, gathers: what becomes of each, in the order of the module.
-    changed: whether layouts, reductions or accesses are other than they were.
-    seen: conversions that the module came with. avoided: those of them that choosing layouts has made needless.
-    staged: accesses to shared memory that go by way of another layout.
-    awaited: whether dots are waited for whose operands Triton has overwritten while they are read.
-    spares_memory: whether scratch is to take no more memory where that would save barriers.
+    run: plans, remarks and errors of the passes.
+    stubs: what each outlined function computes, by its name; every plan is proved.
+    conversions, gathers: how each of them is lowered, in the order of the module.
+    changed: True if the passes changed layouts, reductions or accesses.
+    seen: number of conversions before the pipeline. avoided: how many of these the assignment of layouts
+    removed.
+    staged: number of accesses to shared memory that are staged through another layout.
+    awaited: True if waits were added for dots whose operands Triton overwrites while the dots read them.
+    spares_memory: True if scratch must not grow in order to save barriers.
     """
 
     run: PipelineRun
@@ -133,9 +134,9 @@ def rewrite(
 ) -> Rewritten:
     """Run the pipeline over `module`, in place, for `target`.
 
-    `verify` checks what passes require and ensure; without `remarks` none is composed, which takes time.
+    `verify`: check what passes require and ensure. `remarks`: compose remarks, which takes time.
 
-    Raises PassFailure with what was reported where a pass fails.
+    Raises PassFailure with the diagnostics if a pass fails.
     """
     seen = provenance.number(operations(module.operation))
     done = run_passes(
@@ -152,11 +153,11 @@ def rewrite(
 def rewritten(
     module: Module, done: PipelineRun, target: Target, seen: int = 0, *, lower: bool = True
 ) -> Rewritten:
-    """What a run that ended well has made of `module`, which came with `seen` conversions."""
+    """The record of a run of the passes that succeeded on `module`, which had `seen` conversions before."""
     attributes = module.operation.attributes
     ops = operations(module.operation)
     if not lower:
-        _leave(ops, done.plans)
+        _leave_conversions_to_triton(ops, done.plans)
     lowered = done.plans.lowered
     provenance.forget(ops)
     return Rewritten(
@@ -164,7 +165,7 @@ def rewritten(
         stubs_of(ops, target, done.plans),
         tuple(done.plans.conversions),
         tuple(done.plans.gathers),
-        any(mark in attributes for mark in _CHANGES),
+        any(mark in attributes for mark in _CHANGE_MARKS),
         seen,
         0 if lowered is None else seen - len(lowered),
         sum(ll.STAGED in op.attributes for op in ops),
@@ -173,8 +174,8 @@ def rewritten(
     )
 
 
-def _leave(ops: Sequence[Operation], plans: Plans) -> None:
-    """Say of each conversion that Triton lowers it, as nothing of ours does."""
+def _leave_conversions_to_triton(ops: Sequence[Operation], plans: Plans) -> None:
+    """Record for each conversion that Triton lowers it."""
     plans.lowered = provenance.numbers(ops)
     own = set[int]()
     for op in ops:
@@ -183,6 +184,6 @@ def _leave(ops: Sequence[Operation], plans: Plans) -> None:
             types = str(op.operands[0].type), str(op.results[0].type)
             plans.conversions.append(
                 DecidedConversion(
-                    str(op.location), *types, STOCK, _NOT_ASKED, function=function_of(op), made=made
+                    str(op.location), *types, STOCK, _LOWERING_IS_OFF, function=function_of(op), made=made
                 )
             )

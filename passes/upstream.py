@@ -1,8 +1,8 @@
-"""Passes of upstream MLIR that TTGIR may go through, by name.
+"""Passes of upstream MLIR that can run on TTGIR, by name.
 
-The bindings take any pass that upstream registers, but cannot list them: these are those that do something to
-any module, whatever its dialects are. What they know of operations is what upstream's own dialects say
-(`DIALECTS`); Triton's operations stay opaque to them.
+The Python bindings accept any pass that upstream registers, but cannot list the passes. These are the ones that
+work on modules of any dialects. They know the operations of upstream's dialects (`DIALECTS`) only; Triton's
+operations are opaque to them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ UPSTREAM: Final[Mapping[str, str]] = {
     "strip-debuginfo": "forget all locations",
     "topological-sort": "order operations by their operands",
 }
-"""The passes, each in a line."""
+"""The passes, each with a summary in one line."""
 
 DIALECTS: Final = ("arith", "cf", "math", "scf", "ub")
-"""The dialects in TTGIR that are upstream's, but for those of which a release of Triton prints what upstream's
-bindings cannot read: `gpu`."""
+"""The upstream dialects in TTGIR. `gpu` is left out: some releases of Triton print operations of it that
+upstream's bindings cannot read."""

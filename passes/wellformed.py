@@ -1,7 +1,7 @@
-"""What passes take for granted of a module, checked where its text comes in.
+"""Check a module that was read from text for what the passes require.
 
-libtriton verifies what is in Triton's own syntax. Text in generic form is taken as it stands, and in either
-form anyone can write attributes of ours: what is wrong there is the input's fault, so it is said of the input.
+libtriton verifies modules in Triton's own syntax, but not modules in generic form. In both forms the text may
+have attributes of this package, which libtriton does not check. Mistakes are reported as errors of the input.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COUNTS = ("ttg.num-warps", "ttg.num-ctas", "ttg.threads-per-warp")
 
 
 def complaints(module: Module) -> Iterator[Complaint]:
-    """What is wrong with a module, and at which operation."""
+    """The mistakes in a module, each with its operation."""
     root = module.operation
     for name in _COUNTS:
         if name in root.attributes and (wrong := _not_a_count(root.attributes[name])):
@@ -43,7 +43,7 @@ def complaints(module: Module) -> Iterator[Complaint]:
     functions: dict[str, Operation] = {}
     for op in ops:
         attributes = op.attributes
-        for name, check in _OURS.items():
+        for name, check in _ATTRIBUTE_CHECKS.items():
             if name in attributes and (wrong := check(attributes[name])):
                 yield op, f"{name}: {wrong}"
         if op.name == "tt.func":
@@ -74,7 +74,7 @@ def _function(op: Operation, functions: dict[str, Operation]) -> Iterator[Compla
 
 
 def _stub(op: Operation) -> Iterator[Complaint]:
-    """An outlined conversion says what it is to do, and the same as its type."""
+    """Check that an outlined conversion has its attributes and that they agree with its type."""
     attributes, type_ = op.attributes, op.attributes["function_type"].value
     if missing := [name for name in (ll.SOURCE, ll.DESTINATION, ll.ELEMENT) if name not in attributes]:
         yield op, f"function has '{ll.PLAN}' and no '{missing[0]}'"
@@ -87,7 +87,10 @@ def _stub(op: Operation) -> Iterator[Complaint]:
         layout = table.of(side)
         if layout is None or isinstance(layout, Unknown):
             yield op, f"function with '{ll.PLAN}': '{side}' has no layout"
-        elif _OURS[name](attributes[name]) is None and ll.layout_from_attribute(attributes[name]) != layout:
+        elif (
+            _ATTRIBUTE_CHECKS[name](attributes[name]) is None
+            and ll.layout_from_attribute(attributes[name]) != layout
+        ):
             yield op, f"{name}: is not the layout of '{side}'"
         elif str(side.element_type) != attributes[ll.ELEMENT].value:
             yield op, f"{ll.ELEMENT}: '{side}' has no elements of {attributes[ll.ELEMENT]}"
@@ -157,7 +160,7 @@ def _of_kind(kind: type, named: str) -> Callable[[Attribute], str | None]:
     return lambda attribute: None if isinstance(attribute, kind) else f"expected {named}, got '{attribute}'"
 
 
-_OURS: dict[str, Callable[[Attribute], str | None]] = {
+_ATTRIBUTE_CHECKS: dict[str, Callable[[Attribute], str | None]] = {
     ll.RESULTS: _of_kind(ArrayAttr, "a list"),
     ll.ARGUMENTS: _of_kind(ArrayAttr, "a list"),
     ll.STOCK: _of_kind(StringAttr, "a string"),

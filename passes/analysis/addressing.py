@@ -1,15 +1,15 @@
-"""What is known of integers and pointers: how a value changes when one bit of its coordinates is set.
+"""What is known about integers and pointers: how a value changes if one bit of its coordinates is set.
 
-Triton's own axis analysis keeps three numbers a dimension (contiguity, divisibility, constancy). To count the
-sectors that an access touches the distance between any two elements is needed, so more is kept here: a value is
-seen as
+Triton's own axis analysis keeps three numbers for each dimension (contiguity, divisibility, constancy).
+Counting the sectors that an access touches takes the distance between any two elements. So this analysis
+describes a value as
 
     value(i) = base + sum of delta[d][b] over the bits b that are set in coordinate i[d]
 
-where `base` is the same for all elements and a multiple of `divisor`. A delta is None where it is not known;
-what divides it may be known then. Ranges, multiplication by constants, sums, and the remainders and quotients
-of powers of two that index arithmetic is full of have such a form; everything else has unknown deltas. As for
-Triton, integers do not wrap around, and what is divided is not negative.
+where `base` is the same for all elements and a multiple of `divisor`. An unknown delta is None; a power of two
+that divides it may still be known (`unit`). Ranges, products with constants, sums, and remainders and quotients
+by powers of two have this form. All other values have unknown deltas. As in Triton, integers do not wrap
+around, and dividends are not negative.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def divisor_of(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """A tensor of integers or pointers, or one of them (no dimensions).
+    """A tensor of integers or pointers, or a scalar (no dimensions).
 
-    deltas: for each dimension and bit, what setting the bit adds; None where that is unknown.
-    divisor: a power of two that divides what all elements have in common, the base.
-    constant: the base, where it is known.
-    unit: a power of two that divides the deltas that are not known, such as those of rows whose length is only
-    known to be a multiple of 16.
+    deltas: for each dimension and bit, what setting the bit adds; None if that is unknown.
+    divisor: a power of two that divides the base.
+    constant: the base, if it is known.
+    unit: a power of two that divides the unknown deltas: 16, for example, for rows whose length is only known
+    to be a multiple of 16.
     """
 
     deltas: Deltas
@@ -67,7 +67,7 @@ class Affine:
         return cls.uniform(shape, divisor_of(constant), constant)
 
     def step(self, delta: int | None) -> int:
-        """The power of two that is known to divide one of the deltas."""
+        """The largest power of two that is known to divide `delta`, one of the deltas."""
         return self.unit if delta is None else divisor_of(delta)
 
     @property
@@ -114,7 +114,7 @@ def reshape(value: Affine, shape: Sequence[int]) -> Affine:
 
 
 def reshape_mask(mask: Mask, shape: Sequence[int]) -> Mask:
-    """The same of a mask."""
+    """The mask of the same elements in another shape, as for `reshape`."""
     return _reshaped(mask, shape)
 
 
@@ -122,25 +122,25 @@ _Flag = TypeVar("_Flag")
 
 
 def _reshaped(bits: tuple[tuple[_Flag, ...], ...], shape: Sequence[int]) -> tuple[tuple[_Flag, ...], ...]:
-    left = [bit for along in reversed(bits) for bit in along]
-    found = []
+    remaining = [bit for along in reversed(bits) for bit in along]
+    dimensions = []
     for size in reversed(shape):
         count = size.bit_length() - 1
-        found.append(tuple(left[:count]))
-        left = left[count:]
-    return tuple(found[::-1])
+        dimensions.append(tuple(remaining[:count]))
+        remaining = remaining[count:]
+    return tuple(dimensions[::-1])
 
 
 def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int | None]) -> tuple[Deltas, int]:
-    """Each pair of deltas by a rule, and what divides those that it leaves unknown, if both sides' deltas are
-    multiples of it."""
+    """Combine each pair of deltas by `rule`. Also returns a power of two that divides the deltas that become
+    unknown. Requires: the rule gives a multiple of whatever divides both of its arguments."""
     units = []
 
     def delta(x: int | None, y: int | None) -> int | None:
-        found = rule(x, y)
-        if found is None:
+        combined = rule(x, y)
+        if combined is None:
             units.append(min(a.step(x), b.step(y)))
-        return found
+        return combined
 
     deltas = tuple(
         tuple(delta(x, y) for x, y in zip(p, q, strict=True)) for p, q in zip(a.deltas, b.deltas, strict=True)
@@ -173,7 +173,7 @@ def multiply(a: Affine, b: Affine) -> Affine:
             return scale(value, factor.constant)
     divisor = min(MAX_DIVISOR, a.divisor * b.divisor)
     for value, factor in ((a, b), (b, a)):
-        if factor.is_uniform:  # by how much is not known, but zero stays zero
+        if factor.is_uniform:  # the factor is unknown, but deltas of 0 stay 0
             deltas = tuple(tuple(None if d is None or d else 0 for d in bits) for bits in value.deltas)
             unit = min((value.step(d) for bits in value.deltas for d in bits if d != 0), default=1)
             return Affine(deltas, divisor, None, min(MAX_DIVISOR, unit * factor.divisor))
@@ -181,7 +181,8 @@ def multiply(a: Affine, b: Affine) -> Affine:
 
 
 def only_common_zeros(*values: Affine) -> Deltas:
-    """What is known of any function of the values: where none of them changes, it does not change either."""
+    """The deltas of an arbitrary function of the values: 0 for each bit with which no value changes, else
+    None."""
     return _common_zeros(*(value.deltas for value in values))
 
 
@@ -195,7 +196,7 @@ def _common_zeros(*several: Deltas) -> Deltas:
 
 @lru_cache(maxsize=1024)
 def constancy(deltas: Deltas) -> Mask:
-    """For each dimension and bit, whether a value with these deltas is known not to change there."""
+    """For each dimension and bit, True if a value with these deltas is known not to change with the bit."""
     return tuple(tuple([delta == 0 for delta in bits]) for bits in deltas)
 
 
@@ -207,7 +208,7 @@ def function_of(values: Sequence[Affine], shape: Sequence[int]) -> Affine:
 
 
 def _low_part(value: Affine, modulus: int) -> int | None:
-    """What the deltas below `modulus` reach together, if the others are multiples of it, else None."""
+    """The sum of the deltas below `modulus`; None unless all other deltas are multiples of `modulus`."""
     low = 0
     for bits in value.deltas:
         for delta in bits:
@@ -221,7 +222,8 @@ def _low_part(value: Affine, modulus: int) -> int | None:
 
 
 def remainder(value: Affine, by: Affine) -> Affine:
-    """value % by. Nothing carries out of the low part if it stays below what divides the base.
+    """value % by. Exact if the deltas below the modulus add up to less than a power of two that divides the
+    base: then no sum carries into the higher bits.
 
     >>> remainder(make_range(0, 8), Affine.exactly(4, (8,))).deltas
     ((1, 2, 0),)
@@ -235,11 +237,11 @@ def remainder(value: Affine, by: Affine) -> Affine:
             deltas = tuple(tuple(d if d is not None and d % modulus else 0 for d in b) for b in value.deltas)
             constant = None if value.constant is None else value.constant % modulus
             return Affine(deltas, min(value.divisor, modulus), constant)
-    return _carried(value, modulus, kept=True)
+    return _low_bits_known(value, modulus, is_remainder=True)
 
 
 def quotient(value: Affine, by: Affine) -> Affine:
-    """value / by, as `remainder`.
+    """value / by, exact under the same condition as `remainder`.
 
     >>> quotient(make_range(0, 8), Affine.exactly(4, (8,))).deltas
     ((0, 0, 1),)
@@ -258,21 +260,21 @@ def quotient(value: Affine, by: Affine) -> Affine:
             )
             constant = None if value.constant is None else value.constant // divisor
             return Affine(deltas, max(1, value.divisor // divisor), constant)
-    return _carried(value, divisor, kept=False)
+    return _low_bits_known(value, divisor, is_remainder=False)
 
 
-def _carried(value: Affine, modulus: int, kept: bool) -> Affine:
-    """A remainder (`kept`) or quotient of which only the lowest bits are known: those that stay below 2^k
-    together, where 2^k divides the base and the modulus."""
+def _low_bits_known(value: Affine, modulus: int, is_remainder: bool) -> Affine:
+    """A remainder or quotient of which only the small deltas are known: those whose sum stays below 2^k, where
+    2^k divides the base and the modulus."""
     most = min(value.divisor, divisor_of(modulus))
     run = _run(value, most)
     if run == 0:
         return Affine(only_common_zeros(value))
     deltas = tuple(
-        tuple(None if d is None or not 0 <= d < run else (d if kept else 0) for d in bits)
+        tuple(None if d is None or not 0 <= d < run else (d if is_remainder else 0) for d in bits)
         for bits in value.deltas
     )
-    return Affine(deltas, most, None, run) if kept else Affine(deltas)
+    return Affine(deltas, most, None, run) if is_remainder else Affine(deltas)
 
 
 def bit_and(value: Affine, by: Affine) -> Affine:
@@ -303,8 +305,10 @@ def promised(
     constancy: Sequence[int] | None,
     divisibility: Sequence[int] | None,
 ) -> Affine:
-    """A value of which more is known, by dimension: that aligned runs of so many elements count up by one, or
-    are the same, and what divides the first of each run.
+    """The value, with what hints promise for each dimension.
+
+    contiguity: length of aligned runs of elements that count up by one. constancy: length of aligned runs of
+    equal elements. divisibility: what divides the first element of each run.
 
     >>> promised(Affine.unknown((8,)), [4], None, [16])
     Affine(deltas=((1, 2, None),), divisor=16, constant=None, unit=16)
@@ -325,31 +329,31 @@ def promised(
 
 
 def join(a: Affine, b: Affine) -> Affine:
-    """What holds of a value that is one or the other."""
+    """What is known about a value that is either `a` or `b`."""
     deltas, unit = _combined(a, b, lambda x, y: x if x == y else None)
     return Affine(deltas, gcd(a.divisor, b.divisor), a.constant if a.constant == b.constant else None, unit)
 
 
 Mask = tuple[tuple[bool, ...], ...]
-"""For each dimension and bit, whether the mask never changes where that bit changes."""
+"""For each dimension and bit, True if the mask never changes with that bit."""
 
 
-_LEFT_MOVES = frozenset({"slt", "sge", "ult", "uge"})
-_RIGHT_MOVES = frozenset({"sle", "sgt", "ule", "ugt"})
+_RUN_ON_THE_LEFT = frozenset({"slt", "sge", "ult", "uge"})
+_RUN_ON_THE_RIGHT = frozenset({"sle", "sgt", "ule", "ugt"})
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
 
 def compare(predicate: str, a: Affine, b: Affine) -> Mask:
-    """Where the result of a comparison of integers is the same for neighbours.
+    """The mask that a comparison of integers gives.
 
-    If one side runs through an aligned run of 2^k, of whose length everything else on both sides is a multiple,
-    then `run < other` and `run >= other` are the same for the whole run, as are `other <= run` and
-    `other > run`.
+    Let one side count through an aligned run of 2^k values, and let all other deltas and both bases be
+    multiples of 2^k. Then `run < other` and `run >= other` are the same for the whole run, and so are `other <=
+    run` and `other > run`.
 
     >>> compare("slt", make_range(0, 8), Affine.exactly(12, (8,)))
     ((True, True, False),)
     """
-    runs = [side for side, known in ((a, _LEFT_MOVES), (b, _RIGHT_MOVES)) if predicate in known]
+    runs = [side for side, known in ((a, _RUN_ON_THE_LEFT), (b, _RUN_ON_THE_RIGHT)) if predicate in known]
     longest = 0
     if runs:
         other = b if runs[0] is a else a
@@ -366,10 +370,8 @@ def compare(predicate: str, a: Affine, b: Affine) -> Mask:
 
 
 def _run(value: Affine, most: int, *others: Affine) -> int:
-    """The length, up to `most`, of the aligned runs that the small deltas of `value` stay in together.
-
-    All other deltas are multiples of it. 0 if there are none.
-    """
+    """The largest power of two, up to `most`, that exceeds the sum of the smaller deltas of `value` and divides
+    all other deltas of `value` and `others`; 0 if there is none."""
     while most > 1:
         together = 0
         for side in (value, *others):
@@ -385,12 +387,12 @@ def _run(value: Affine, most: int, *others: Affine) -> int:
 
 
 def agree(*masks: Mask) -> Mask:
-    """Where several masks are all the same for neighbours."""
+    """The mask of any function of several masks: it never changes with a bit if none of them does."""
     return tuple(tuple(all(flags) for flags in zip(*bits, strict=True)) for bits in zip(*masks, strict=True))
 
 
 def is_constant(basis: Sequence[int], mask: Mask) -> bool:
-    """Whether a mask says that elements are the same where a basis leads.
+    """True if a mask never changes with any of the bits that `basis` sets.
 
     >>> mask = ((True, False), (True,))
     >>> is_constant((1, 1), mask), is_constant((3, 0), mask)

@@ -1,4 +1,4 @@
-"""The axis analysis: what `addressing` knows of the values of a module, asked for one by one."""
+"""The axis analysis: applies the rules of `addressing` to the values of a module, on demand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TRANSPARENT = frozenset(
 )
 _HINT = "tt.divisibility"
 _COMBINES = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.muli", "arith.select"})
-"""Operations that make masks of masks, element by element; `mask * mask` in a kernel is a multiplication."""
+"""Elementwise operations on masks that give a mask; `mask * mask` in a kernel is a multiplication."""
 
 
 def shape_of(type_: Type) -> tuple[int, ...]:
@@ -46,14 +46,14 @@ def shape_of(type_: Type) -> tuple[int, ...]:
 
 
 def pointee_bytes(type_: Type) -> int:
-    """Bytes of what a pointer, or a tensor of pointers, points to."""
+    """Bytes of the element that a pointer, or a tensor of pointers, points to."""
     text = str(type_.element_type if isinstance(type_, RankedTensorType) else type_)
     inner = text.removeprefix("!tt.ptr<").rsplit(">", 1)[0].split(",")[0]
     return element_type(inner).memory_bytes
 
 
 class AxisAnalysis:
-    """Answers for the values of one module; `producers` maps each result to its operation."""
+    """The analysis of one module; `producers` maps each result to its operation."""
 
     def __init__(self, producers: Mapping[Value, Operation]) -> None:
         self._producers = producers
@@ -62,11 +62,11 @@ class AxisAnalysis:
         self._masks: dict[Value, Mask] = {}
 
     def maker(self, value: Value) -> Operation | None:
-        """The operation behind a value, None for the argument of a block."""
+        """The operation that gives a value, None for the argument of a block."""
         return self._producers.get(value)
 
     def _shape(self, value: Value) -> tuple[int, ...]:
-        """`shape_of` its type, which the bindings take long to tell."""
+        """`shape_of` the value's type, cached, as the bindings take long to give a shape."""
         type_ = value.type
         shape = self._shapes.get(type_)
         if shape is None:
@@ -75,31 +75,31 @@ class AxisAnalysis:
 
     def of(self, value: Value) -> Affine:
         """The affine form of an integer or pointer, or of a tensor of them."""
-        found = self._known.get(value)
-        if found is None:
+        known = self._known.get(value)
+        if known is None:
             if value not in self._producers:
-                # A value that depends on itself, around a loop, is met again as unknown.
+                # Ends the recursion for a value that depends on itself around a loop.
                 self._known[value] = Affine.unknown(self._shape(value))
-            found = self._known[value] = self._computed(value)
-        return found
+            known = self._known[value] = self._derive(value)
+        return known
 
     def mask(self, value: Value) -> Mask:
-        """Along which bits of its coordinates a mask never changes."""
-        found = self._masks.get(value)
-        if found is None:
+        """The bits of its coordinates with which a mask never changes."""
+        known = self._masks.get(value)
+        if known is None:
             self._masks[value] = tuple((False,) * (size.bit_length() - 1) for size in self._shape(value))
-            found = self._masks[value] = self._computed_mask(value)
-        return found
+            known = self._masks[value] = self._derive_mask(value)
+        return known
 
-    def _computed(self, value: Value) -> Affine:
+    def _derive(self, value: Value) -> Affine:
         op = self._producers.get(value)
         shape = self._shape(value)
         if op is None:
             return self._argument(value)
-        return self._with_promises(op, self._found(op, value, shape))
+        return self._refine_by_hints(op, self._derive_result(op, value, shape))
 
-    def _found(self, op: Operation, value: Value, shape: tuple[int, ...]) -> Affine:
-        """What follows from what an operation does."""
+    def _derive_result(self, op: Operation, value: Value, shape: tuple[int, ...]) -> Affine:
+        """The affine form of a result, derived from the operands of its operation."""
         name = op.name
         if name == "arith.constant":
             return _constant(op, shape)
@@ -116,7 +116,7 @@ class AxisAnalysis:
             return addressing.broadcast(self.of(op.operands[0]), shape)
         if name == "tt.trans":
             return addressing.trans(self.of(op.operands[0]), tuple(op.attributes["order"]))
-        if name == "tt.reshape" and not _moves(op):
+        if name == "tt.reshape" and not _may_reorder(op):
             return addressing.reshape(self.of(op.operands[0]), shape)
         if name == "tt.addptr":
             size = pointee_bytes(value.type)
@@ -131,11 +131,12 @@ class AxisAnalysis:
         return Affine.unknown(shape)
 
     @staticmethod
-    def _with_promises(op: Operation, found: Affine) -> Affine:
-        """What is known besides, by what the program promises of the elements of an operation's results."""
+    def _refine_by_hints(op: Operation, derived: Affine) -> Affine:
+        """The form `derived` of a result, with what the hints on its operation promise (`tl.multiple_of`
+        etc.)."""
         attributes = op.attributes
         if not len(attributes):
-            return found
+            return derived
         contiguity, divisibility, constancy = (
             [int(entry) for entry in attributes[name]]
             if name in attributes and isinstance(attributes[name], DenseElementsAttr)
@@ -143,11 +144,11 @@ class AxisAnalysis:
             for name in HINTS
         )
         if contiguity is None and constancy is None and divisibility is None:
-            return found
-        return addressing.promised(found, contiguity, constancy, divisibility)
+            return derived
+        return addressing.promised(derived, contiguity, constancy, divisibility)
 
     def _loaded(self, op: Operation) -> Affine:
-        """What one place gives is the same wherever it is loaded, unless a mask or a default says otherwise."""
+        """A loaded value: equal addresses give equal elements, if the mask and the default are equal too."""
         pointers = self.of(op.operands[0])
         if len(op.operands) == 1:
             return Affine(addressing.only_common_zeros(pointers))
@@ -158,14 +159,16 @@ class AxisAnalysis:
         return Affine(addressing.only_common_zeros(pointers, masked, *others))
 
     def _argument(self, value: Value) -> Affine:
-        """An argument of a block: of a function with what its caller promises, of a partition what it captures,
-        of a loop what it starts with if each iteration leaves its shape alone.
-        """
+        """The argument of a block. A function's argument has the divisor that its attributes promise; a
+        partition's is the captured value; a loop's has the deltas of its initial value if each iteration keeps
+        them."""
         shape = self._shape(value)
         owner = value.owner.owner.operation
         index = value.arg_number
         if owner.name == "tt.func":
-            return Affine.uniform(shape, _promised(owner, index)) if not shape else Affine.unknown(shape)
+            return (
+                Affine.uniform(shape, _promised_divisor(owner, index)) if not shape else Affine.unknown(shape)
+            )
         if owner.name == PARTITIONS:
             return self.of(captured(owner)[index])
         if owner.name != "scf.for":
@@ -177,21 +180,21 @@ class AxisAnalysis:
         terminator = block.operations[len(block.operations) - 1].operation
         guess = replace(start, constant=None)
         while True:
-            # What is made of the guess is computed from it: if it was wrong, nothing of that may stay.
+            # Other values are derived from the guess: if it was wrong, they must be forgotten.
             known, masks = dict(self._known), dict(self._masks)
             self._known[value] = guess
-            turned = self.of(terminator.operands[index - 1])
-            divisor, unit = min(guess.divisor, turned.divisor), min(guess.unit, turned.unit)
-            if turned.deltas == guess.deltas and (divisor, unit) == (guess.divisor, guess.unit):
+            yielded = self.of(terminator.operands[index - 1])
+            divisor, unit = min(guess.divisor, yielded.divisor), min(guess.unit, yielded.unit)
+            if yielded.deltas == guess.deltas and (divisor, unit) == (guess.divisor, guess.unit):
                 return guess
             self._known, self._masks = known, masks
-            if turned.deltas != guess.deltas:
+            if yielded.deltas != guess.deltas:
                 return Affine.unknown(shape)
             guess = replace(guess, divisor=divisor, unit=unit)
 
     def _carried_mask(self, value: Value) -> Mask | None:
-        """A mask that a loop carries, as one for the accesses of its next iteration: it changes where that does
-        which it starts with, or which an iteration leaves. None for other values."""
+        """A mask that a loop carries, for example for the accesses of the next iteration: it is constant along
+        the bits along which both its initial value and the yielded one are. None for other values."""
         owner = value.owner.owner.operation
         index = value.arg_number
         if owner.name != "scf.for" or index == 0:
@@ -200,16 +203,16 @@ class AxisAnalysis:
         terminator = block.operations[len(block.operations) - 1].operation
         guess = self.mask(owner.operands[index + 2])
         while True:
-            # As with a guess at what a value is: if it was wrong, nothing that was made of it may stay.
+            # As in `_argument`: if the guess was wrong, values derived from it must be forgotten.
             known, masks = dict(self._known), dict(self._masks)
             self._masks[value] = guess
-            found = addressing.agree(guess, self.mask(terminator.operands[index - 1]))
-            if found == guess:
+            agreed = addressing.agree(guess, self.mask(terminator.operands[index - 1]))
+            if agreed == guess:
                 return guess
             self._known, self._masks = known, masks
-            guess = found
+            guess = agreed
 
-    def _computed_mask(self, value: Value) -> Mask:
+    def _derive_mask(self, value: Value) -> Mask:
         op = self._producers.get(value)
         shape = self._shape(value)
         nothing: Mask = tuple((False,) * (size.bit_length() - 1) for size in shape)
@@ -227,7 +230,7 @@ class AxisAnalysis:
             return self.mask(op.operands[0])
         if name == "tt.trans":
             return tuple(self.mask(op.operands[0])[axis] for axis in op.attributes["order"])
-        if name == "tt.reshape" and not _moves(op):
+        if name == "tt.reshape" and not _may_reorder(op):
             return addressing.reshape_mask(self.mask(op.operands[0]), shape)
         if name == "tt.expand_dims":
             inner, axis = self.mask(op.operands[0]), op.attributes["axis"].value
@@ -251,8 +254,8 @@ def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:
     return Affine.unknown(shape)
 
 
-def _moves(op: Operation) -> bool:
-    """Whether a reshape may move elements."""
+def _may_reorder(op: Operation) -> bool:
+    """True if a reshape may reorder elements."""
     return any(name in op.attributes for name in ("allow_reorder", "efficient_layout"))
 
 
@@ -261,7 +264,8 @@ def _is_splat(op: Operation) -> bool:
     return not isinstance(attribute, DenseElementsAttr) or bool(attribute.is_splat)
 
 
-def _promised(function: Operation, index: int) -> int:
+def _promised_divisor(function: Operation, index: int) -> int:
+    """The power of two that divides an argument of a function, as its `tt.divisibility` promises."""
     if "arg_attrs" not in function.attributes:
         return 1
     promises = function.attributes["arg_attrs"][index]

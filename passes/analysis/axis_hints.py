@@ -1,7 +1,7 @@
-"""What Triton's axis analysis is to be told of a conversion's result, which it cannot see through our code.
+"""Hints for Triton's axis analysis about the result of a conversion, which it cannot derive from emitted code.
 
-Its numbers are taken from `AxisAnalysis`, which knows distances and no less than Triton does, except of a few
-operations: where one of those is on the way to the value, nothing is said, and the conversion stays Triton's.
+The hints come from `AxisAnalysis`, which knows at least what Triton's analysis knows, except for a few
+operations. If one of these leads to the value, no hints are given and Triton lowers the conversion.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ _FOLLOWED = frozenset(
         *("tt.bitcast", "ttg.convert_layout"),
     }
 )
-"""Operations that both analyses follow; of a load, whether all elements are the same."""
-_BEYOND = frozenset({"arith.select", "arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui"})
-"""Operations of which Triton may know what divides the result, and `AxisAnalysis` does not."""
+"""Operations that both analyses follow; for a load, both know if all elements are equal."""
+_TRITON_KNOWS_MORE = frozenset({"arith.select", "arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui"})
+"""Operations for which Triton may know a divisor of the result that `AxisAnalysis` does not know."""
 _BY_CONSTANTS = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.shli"})
 
 
 @dataclass(frozen=True, slots=True)
 class AxisHints:
-    """Of each dimension of a tensor: the length of aligned runs that count up by one, the power of two that
-    divides the first element of each (for pointers: bytes), and the length of runs of equal elements.
+    """Hints for each dimension of a tensor.
+
+    contiguity: length of aligned runs that count up by one. divisibility: the power of two that divides the
+    first element of each run (for pointers, in bytes). constancy: length of aligned runs of equal elements.
     """
 
     contiguity: tuple[int, ...]
@@ -43,14 +45,14 @@ class AxisHints:
     constancy: tuple[int, ...]
 
     def put(self, op: Operation) -> None:
-        """Let an operation promise it of its result."""
+        """Write the hints on an operation, as attributes about its result."""
         rows = (self.contiguity, self.divisibility, self.constancy)
         for name, row in zip(HINTS, rows, strict=True):
             op.attributes[name] = Attribute.parse(f"dense<{list(row)}> : tensor<{len(row)}xi32>", op.context)
 
 
 def hints_of(value: Value, analysis: AxisAnalysis) -> AxisHints | str:
-    """What is known of a tensor of integers, masks or pointers; else why it may be less than Triton knows."""
+    """The hints for a tensor of integers, masks or pointers; or the reason why Triton may know more."""
     if (reason := _unfollowed(value, analysis)) is not None:
         return reason
     kind = str(value.type.element_type)
@@ -63,7 +65,7 @@ def hints_of(value: Value, analysis: AxisAnalysis) -> AxisHints | str:
 
 
 def of_affine(known: Affine, size: int) -> AxisHints:
-    """Of integers (`size` is 1), or of pointers to elements of `size` bytes.
+    """The hints for integers (`size` is 1), or for pointers to elements of `size` bytes.
 
     >>> of_affine(Affine(((0, 0), (4, 8, 32)), divisor=16), 4)
     AxisHints(contiguity=(1, 4), divisibility=(4, 16), constancy=(4, 1))
@@ -80,7 +82,7 @@ def of_affine(known: Affine, size: int) -> AxisHints:
 
 
 def of_mask(mask: Mask) -> AxisHints:
-    """Of a mask that changes, along each dimension, with the bits whose flags are false.
+    """The hints for a mask.
 
     >>> of_mask(((True, True, False), (False,)))
     AxisHints(contiguity=(1, 1), divisibility=(1, 1), constancy=(4, 1))
@@ -90,12 +92,13 @@ def of_mask(mask: Mask) -> AxisHints:
 
 
 def _leading(flags: Sequence[bool]) -> int:
+    """How many flags are true before the first false one."""
     return next((number for number, flag in enumerate(flags) if not flag), len(flags))
 
 
 def _unfollowed(value: Value, analysis: AxisAnalysis, around: frozenset[Value] = frozenset()) -> str | None:
-    """What is on the way to a value that Triton may follow further than `AxisAnalysis`, or None; `around`: the
-    values that are asked for already, and depend on this one."""
+    """An operation or argument that leads to `value` and about which Triton may know more than `AxisAnalysis`;
+    None if there is none. `around`: values that depend on this one and whose search is still going on."""
     pending, seen = [value], set[Value]()
     while pending:
         at = pending.pop()
@@ -113,9 +116,9 @@ def _unfollowed(value: Value, analysis: AxisAnalysis, around: frozenset[Value] =
             if not _is_followed(op, analysis):
                 return f"'{op.name}'"
             pending += op.operands
-        elif op.name in _BEYOND:
+        elif op.name in _TRITON_KNOWS_MORE:
             choices, inner = list(op.operands)[-2:], around | {value, at}
-            if not (_is_mask(at) or any(_says_nothing(choice, analysis, inner) for choice in choices)):
+            if not (_is_mask(at) or any(_has_trivial_hints(choice, analysis, inner) for choice in choices)):
                 return f"'{op.name}'"
             pending += op.operands
         elif op.name.startswith(("scf.", "ub.", "amdg.", "amdgpu.")):
@@ -124,10 +127,11 @@ def _unfollowed(value: Value, analysis: AxisAnalysis, around: frozenset[Value] =
 
 
 def _is_followed(op: Operation, analysis: AxisAnalysis) -> bool:
-    """Whether `AxisAnalysis` knows of an operation's result what Triton does, if it does of its operands.
+    """True if `AxisAnalysis` knows about an operation's result what Triton knows, provided that it does so
+    about the operands.
 
-    Of what is divided or shifted by a number that is not known, Triton may know more, and it knows the result
-    where a comparison or difference has twice the same operand, also one that is so once it is simplified.
+    Triton may know more about divisions and shifts by an unknown number. It also knows the result of a
+    comparison or difference of two equal operands, and of two that become equal once they are simplified.
     """
     if len(op.operands) != 2:
         return True
@@ -146,9 +150,9 @@ def _is_mask(value: Value) -> bool:
     return str(value.type).startswith("tensor<") and str(value.type.element_type) == "i1"
 
 
-def _says_nothing(value: Value, analysis: AxisAnalysis, around: frozenset[Value]) -> bool:
-    """Whether elements of a tensor neither count up nor have a divisor, so that a choice of this or another
-    value does not either."""
+def _has_trivial_hints(value: Value, analysis: AxisAnalysis, around: frozenset[Value]) -> bool:
+    """True if the hints of a tensor are trivial: no runs, no divisor. Then a selection between it and any other
+    value has trivial hints too."""
     if not is_integral(value) or value in around or _unfollowed(value, analysis, around) is not None:
         return False
     known = of_affine(analysis.of(value), 1)
@@ -156,6 +160,7 @@ def _says_nothing(value: Value, analysis: AxisAnalysis, around: frozenset[Value]
 
 
 def _is_called(function: Operation) -> bool:
-    """Whether other functions may call it, from which Triton then takes what it knows of the arguments."""
+    """True if other functions may call this one: then Triton knows about its arguments what the callers
+    pass."""
     attributes = function.attributes
     return "sym_visibility" in attributes and attributes["sym_visibility"].value != "public"

@@ -1,7 +1,9 @@
-"""What each CTA of a cluster has of a tensor.
+"""The part of a tensor that each CTA of a cluster has.
 
-Where each CTA has a box of the tensor, the bases of the CTA's rank are its highest bits, and what a CTA has is
-a tensor of its own: layouts are looked for as those of that, and the CTAs put around them again.
+If each CTA has a box of the tensor, the bits of the CTA's rank are the highest bits of the coordinates. Then
+the
+part of a CTA is a tensor of its own: the assignment chooses a layout for the part and adds the bases of the
+CTAs again.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ Bases = tuple[tuple[int, ...], ...]
 
 
 def blocks_of(layout: LinearLayout) -> Bases:
-    """What bits of the CTA's rank add; () where there is one CTA."""
+    """The bases of the CTA's rank in the cluster; () if there is one CTA."""
     for name, bases in layout.bases:
         if name == BLOCK:
             return bases
@@ -23,7 +25,8 @@ def blocks_of(layout: LinearLayout) -> Bases:
 
 @lru_cache(maxsize=1024)
 def part_of(layout: LinearLayout) -> tuple[int, ...] | None:
-    """The shape of what a CTA has, the same for all; None where that is no box, or CTAs have copies of others'.
+    """The shape of the part of a CTA, the same for all; None if the part is no box, or overlaps the part of
+    another CTA without being equal to it.
 
     >>> bases = {"register": [(1, 0)], "lane": [(0, 1)], "warp": [], "block": [(2, 0), (0, 0)]}
     >>> part_of(LinearLayout.from_bases(bases, ["dim0", "dim1"]))
@@ -43,14 +46,14 @@ def part_of(layout: LinearLayout) -> tuple[int, ...] | None:
 
 
 def pieces_of(layout: LinearLayout) -> Bases:
-    """What bits of the CTA's rank add, counted in parts, as `CGALayout` has it. Requires: there are parts."""
+    """The bases of the CTA's rank, counted in parts, as in `CGALayout`. Requires: `part_of` is not None."""
     sizes = part_of(layout)
     assert sizes is not None
     return tuple(tuple(value // size for value, size in zip(b, sizes, strict=True)) for b in blocks_of(layout))
 
 
 def around(part: LinearLayout, whole: LinearLayout) -> LinearLayout:
-    """The layout of a tensor whose CTAs have `part` each, and lie as in `whole`."""
+    """The layout of a tensor in which each CTA has the layout `part`, and the CTAs lie as in `whole`."""
     if not blocks_of(whole):
         return part
     bases = tuple((name, vectors) for name, vectors in part.bases if name != BLOCK)
@@ -58,7 +61,7 @@ def around(part: LinearLayout, whole: LinearLayout) -> LinearLayout:
 
 
 def within(layout: LinearLayout) -> LinearLayout:
-    """The layout of what one CTA has; `layout` itself where that is all of the tensor, or no tensor."""
+    """The layout of the part of one CTA; `layout` itself if that is the whole tensor, or no box."""
     return _within(layout) if blocks_of(layout) else layout
 
 

@@ -1,4 +1,4 @@
-"""How often the operations of a function run: the iterations of the loops around them."""
+"""How often the operations of a function run: the product of the trip counts of the loops around them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from triton_linear.passes.analysis.axis import AxisAnalysis
 
 
 class Frequencies:
-    """How often each block of a module runs when its function is called once; branches count as taken, and
-    loops whose bounds are not constant take `unknown_trips` iterations."""
+    """How often each block of a module runs if its function is called once. Branches count as taken; loops
+    whose bounds are not constant count `unknown_trips` iterations."""
 
     def __init__(self, axis: AxisAnalysis, unknown_trips: int) -> None:
         self._axis = axis

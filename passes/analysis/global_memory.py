@@ -1,8 +1,8 @@
 """What an access to global memory costs in a layout, and which layouts make it cheap.
 
-An access of a tensor is some instructions a thread, each of which moves a vector of neighbouring registers; a
-warp's lanes together touch some 32-byte sectors with it. Sectors that other instructions of the warp touch
-again come from the first-level cache if they are loaded, and go out again if they are stored.
+A thread accesses a tensor by several instructions, each of which moves a vector of neighbouring registers. The
+lanes of a warp touch some 32-byte sectors with one instruction. If several instructions of a warp touch the
+same sector, loads get it from the L1 cache, but stores write it several times.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SECTOR = 32
 class GlobalAccess:
     """A load or store: its pointers (deltas in bytes), mask, and bytes per element.
 
-    given: the layout that Triton chose, where the pointers do not tell along which dimension memory goes: by it
-    they are taken to go along `fastest_dimension`. That counts for what an access costs, never for how wide it
-    may be, and no layout is taken to be better than the given one.
+    given: the layout that Triton chose, if the analysis of the pointers does not show which dimension is
+    contiguous in memory. Then `fastest_dimension` of this layout is assumed to be. The assumption is used for
+    the cost of an access, never for its width, and no other layout is priced below the given one.
     """
 
     pointer: Affine
@@ -39,18 +39,18 @@ class GlobalAccess:
     given: LinearLayout | None = None
 
     def delta(self, bit: Bit) -> int | None:
-        """How far apart in bytes a bit of the coordinates moves; None where nobody knows."""
+        """The distance in bytes by which a bit of the coordinates moves; None if it is unknown."""
         known = self.pointer.deltas[bit[0]][bit[1]]
         if known is None and self.given is not None and bit[0] == fastest_dimension(self.given):
             return self.element_bytes << bit[1]
         return known
 
     def vector(self, registers: Sequence[Basis], others: Sequence[Basis] = (), most: int = VECTOR) -> Vector:
-        """What one instruction of `most` bytes covers once `linear-widen-accesses` has seen to it."""
+        """What one instruction of up to `most` bytes covers after `linear-widen-accesses`."""
         return widths.widest(self.pointer, self.mask, self.element_bytes, registers, others, most)
 
     def vector_bits(self, registers: Sequence[Basis]) -> int:
-        """How many of the leading register bases one instruction covers by itself.
+        """How many of the leading register bases one instruction covers without `linear-widen-accesses`.
 
         Triton's rule: neighbours along the fastest dimension, as far as pointers are contiguous and aligned and
         the mask does not change.
@@ -71,7 +71,8 @@ class GlobalAccess:
         return count
 
     def _aligned(self, width: int, dimension: int, bit: int) -> bool:
-        """Whether all vectors of this many bytes, up to a bit of a dimension, begin at multiples of it."""
+        """True if all vectors of `width` bytes, which cover the bits of `dimension` up to `bit`, are
+        aligned."""
         pointer = self.pointer
         if pointer.divisor % width:
             return False
@@ -82,7 +83,7 @@ class GlobalAccess:
         return True
 
     def basis_delta(self, basis: Sequence[int]) -> int | None:
-        """How far apart in bytes a basis moves; the sum over its bits."""
+        """The distance in bytes by which a basis moves: the sum over its bits; None if one is unknown."""
         total = 0
         for axis, value in enumerate(basis):
             bit = 0
@@ -96,13 +97,13 @@ class GlobalAccess:
         return total
 
     def _differs(self, basis: Sequence[int]) -> bool:
-        """Whether the basis leads to another place, or under a mask that may differ."""
+        """True if the basis moves to another address, or if the mask may change along it."""
         if self.basis_delta(basis) != 0:
             return True
         return self.mask is not None and not is_constant(basis, self.mask)
 
-    def _run(self, deltas: Sequence[int | None]) -> int:
-        """Bytes in a row that an instruction covers whose bases move by these."""
+    def _contiguous_bytes(self, deltas: Sequence[int | None]) -> int:
+        """Contiguous bytes that an instruction covers if its bases move by `deltas`."""
         length = self.element_bytes
         while length in deltas:
             length *= 2
@@ -110,8 +111,8 @@ class GlobalAccess:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019
     def clocks(self, layout: LinearLayout, costs: MemoryCosts, most: int = VECTOR) -> tuple[float, float]:
-        """Clocks of one warp, on average over those of the CTA: of memory, and to issue the instructions, which
-        move `most` bytes for a lane at most."""
+        """Clocks of one warp, averaged over the warps of the CTA: of memory, and to issue the instructions. An
+        instruction moves up to `most` bytes for each lane."""
         memory, issued = self._clocks(layout, costs, most)
         if self.given is not None and layout != self.given:
             memory = max(memory, self.clocks(self.given, costs, most)[0])
@@ -122,7 +123,7 @@ class GlobalAccess:
         registers = [basis for basis in bases[REGISTER] if any(basis)]
         lanes = [basis for basis in bases[LANE] if any(basis)]
         warps = bases.get(WARP, ())
-        if not self.is_store:  # what is at one place is loaded once
+        if not self.is_store:  # registers with the same address are loaded once
             registers = [basis for basis in registers if self._differs(basis)]
         covered = self.vector(registers, [*lanes, *warps], most)
         vector = len(covered.bits)
@@ -130,26 +131,27 @@ class GlobalAccess:
         along = [*map(self.delta, covered.bits), *map(self.basis_delta, covered.left)]
         across = list(map(self.basis_delta, lanes))
         together = [*along[:vector], *across]
-        run = min(128, self._run(together))
-        total = instructions * float(1 << sum(map(_is_far, together)))
-        skips = _skips(along[vector:], across)
-        if skips:
+        run = min(128, self._contiguous_bytes(together))
+        total = instructions * float(1 << sum(map(_leaves_sector, together)))
+        strided = _strides_over(along[vector:], across)
+        if strided:
             total *= costs.skipped
         if self.is_store:
             share = 1 / (1 << sum(not any(basis) for basis in warps))
             part = costs.part(run, is_store=True)
             return total * costs.sector * part * share, instructions * costs.instruction * share
         part = costs.part(run, is_store=False)
-        unique = float(1 << sum(map(_is_far, (*along, *across))))
-        unique *= costs.skipped if skips else 1.0
+        unique = float(1 << sum(map(_leaves_sector, (*along, *across))))
+        unique *= costs.skipped if strided else 1.0
         unique = min(total, unique)
-        # What other warps load too comes from the cache for all but one of them.
+        # If several warps load the same sectors, all but one get them from the cache.
         share = 1 / (1 << sum(self.basis_delta(basis) == 0 for basis in warps))
         again = (total - unique * share) * costs.cached_sector
         return unique * share * costs.sector * part + again, instructions * costs.instruction
 
     def by_distance(self, shape: Sequence[int]) -> list[Bit]:
-        """The bits of the tensor, those first that move least in memory, those last that move nowhere."""
+        """The bits of the tensor's coordinates, by the distance that they move in memory, the least first; bits
+        that move by 0 come last, unknown ones in between."""
         bits = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
 
         def rank(bit: Bit) -> tuple[int, int, int, int]:
@@ -164,13 +166,12 @@ class GlobalAccess:
         """How many of the first bits of `order` a vector can hold, `most` at most."""
         rank = len(self.pointer.deltas)
         covered = self.vector([basis_of(bit, rank) for bit in order[: max(0, most)]]).bits
-        # What lies on top of something else does not move, and comes last.
         return len(covered) if set(covered) == set(order[: len(covered)]) else 0
 
 
 def is_unplaced(pointer: Affine) -> bool:
-    """Whether nothing tells along which dimension pointers go through memory: no delta that is known leads to
-    the same sector, and some are not known."""
+    """True if the pointers do not show which dimension is contiguous in memory: no known delta is smaller than
+    a sector, and some deltas are unknown."""
     if any(bits and bits[0] is not None and 0 < abs(bits[0]) < SECTOR for bits in pointer.deltas):
         return False
     return any(None in bits for bits in pointer.deltas)
@@ -180,8 +181,8 @@ def is_unplaced(pointer: Affine) -> bool:
 def fastest_dimension(layout: LinearLayout) -> int | None:
     """The dimension along which a layout that Triton chose for an access has neighbours in a thread or a warp.
 
-    Strides that a kernel is given as numbers may be anything, but they are not: authors put the stride of 1
-    where Triton's rule has the fastest dimension.
+    Strides that are arguments of a kernel could have any value. In practice, kernels have the stride of 1 in
+    the dimension that Triton takes for the fastest.
 
     >>> bases = {"register": [(1, 0)], "lane": [(0, 1), (0, 2)]}
     >>> fastest_dimension(LinearLayout.from_bases(bases, ["dim0", "dim1"]))
@@ -195,14 +196,15 @@ def fastest_dimension(layout: LinearLayout) -> int | None:
     return None
 
 
-def _is_far(delta: int | None) -> bool:
-    """Whether a basis that moves by so many bytes leads to another sector."""
+def _leaves_sector(delta: int | None) -> bool:
+    """True if a basis that moves by `delta` bytes leads to another sector."""
     return delta is None or abs(delta) >= SECTOR
 
 
-def _skips(later: Sequence[int | None], lanes: Sequence[int | None]) -> bool:
-    """Whether registers of later instructions lie between what the lanes of one touch, all by their deltas."""
-    far, between = ([abs(d) for d in side if d is not None and _is_far(d)] for side in (lanes, later))
+def _strides_over(later: Sequence[int | None], lanes: Sequence[int | None]) -> bool:
+    """True if later instructions touch sectors that lie between those of the lanes of one instruction. `later`
+    and `lanes` are deltas of bases."""
+    far, between = ([abs(d) for d in side if d is not None and _leaves_sector(d)] for side in (lanes, later))
     return bool(far and between) and min(between) < max(far)
 
 
@@ -219,7 +221,8 @@ def layout_of_bits(
     warps: Sequence[Bit],
     sizes: tuple[int, int],
 ) -> LinearLayout:
-    """The layout with these bits in this order, filled up with copies to `sizes` lane and warp bits."""
+    """The layout with these bits in registers, lanes and warps, in this order; zero bases (copies) fill lanes
+    and warps up to the numbers of bits `sizes`."""
     rank = len(shape)
     zero = (0,) * rank
 
@@ -239,7 +242,7 @@ def layout_of_bits(
 
 @functools.lru_cache(maxsize=2048)
 def coalesced(access: GlobalAccess, shape: tuple[int, ...], lanes: int, warps: int) -> LinearLayout:
-    """A layout of least cost: the widest vectors, then lanes, warps and registers by distance in memory.
+    """The layout of least cost: the widest vectors, then lanes, warps and registers by distance in memory.
 
     `lanes` and `warps` count bits.
     """
@@ -259,10 +262,11 @@ def coalesced(access: GlobalAccess, shape: tuple[int, ...], lanes: int, warps: i
 def meeting(
     first: GlobalAccess, second: GlobalAccess, shape: tuple[int, ...], lanes: int, warps: int
 ) -> tuple[LinearLayout, LinearLayout] | None:
-    """Layouts for two accesses of one tensor that differ within warps only: each warp holds the same elements.
+    """Layouts for two accesses of one tensor in which each warp holds the same elements: a conversion between
+    them stays within warps.
 
-    The warps get the bits that are far in memory for both, so that whole sectors stay in a warp on either side;
-    None where the tensor is too small.
+    The warps get the bits that move far in memory for both accesses, so that a warp has whole sectors in both.
+    None if the tensor is too small. `lanes` and `warps` count bits.
     """
     orders = first.by_distance(shape), second.by_distance(shape)
     if len(orders[0]) < lanes + warps:
@@ -287,10 +291,11 @@ def meeting(
 
 @functools.lru_cache(maxsize=2048)
 def near(access: GlobalAccess, other: LinearLayout, shape: tuple[int, ...], run: int) -> LinearLayout | None:
-    """A layout for `access` that differs from `other` within warps only, and there as little as it must to be
-    cheap: whole vectors, and lanes side by side until an instruction covers runs of `run` bytes.
+    """A cheap layout for `access` in which each warp holds the same elements as in `other`, with few
+    differences
+    within warps: whole vectors, and contiguous lanes until an instruction covers `run` contiguous bytes.
 
-    None where a basis of `other` is not one bit: where it holds copies, for instance.
+    None if a basis of `other` is not exactly one bit: if it holds copies, for instance.
     """
     bases = dict(other.bases)
     held = {name: [_bit_of(basis) for basis in bases.get(name, ())] for name in (REGISTER, LANE, WARP)}
@@ -315,7 +320,7 @@ def near(access: GlobalAccess, other: LinearLayout, shape: tuple[int, ...], run:
 
 
 def _bit_of(basis: Sequence[int]) -> Bit | None:
-    """The bit along which a basis moves, None unless it is one."""
+    """The only bit along which a basis moves; None if it moves along no bit or several."""
     moved = [(axis, value) for axis, value in enumerate(basis) if value]
     if len(moved) != 1 or moved[0][1] & (moved[0][1] - 1):
         return None
@@ -324,7 +329,7 @@ def _bit_of(basis: Sequence[int]) -> Bit | None:
 
 @functools.lru_cache(maxsize=4096)
 def encoding_text(layout: LinearLayout) -> str:
-    """The encoding that denotes `layout`: `#ttg.blocked` where there is one, else `#ttg.linear`."""
+    """The encoding that denotes `layout`: `#ttg.blocked` if possible, else `#ttg.linear`."""
     return blocked_text(layout) or encodings.linear_encoding_text(layout)
 
 
@@ -340,7 +345,7 @@ def blocked_text(layout: LinearLayout) -> str | None:
         if part_of(layout) is None:
             return None
         ctas = f", CGALayout = {[list(basis) for basis in pieces_of(layout)]}"
-    registers = _leading(layout)
+    registers = _neighbours_per_thread(layout)
     runs: dict[str, list[int]] = {"again": []}
     sizes = {}
     bases = dict(layout.bases)
@@ -355,7 +360,7 @@ def blocked_text(layout: LinearLayout) -> str | None:
                 runs.setdefault("again" if repeats else name, []).append(moved[0])
                 counts[moved[0]] *= 2
         sizes[name] = counts
-    # The run along the most dimensions tells the most of their order.
+    # The run of bases along the most dimensions determines the most of their order.
     longest = sorted(runs.values(), key=lambda run: -len(set(run)))
     order = list(dict.fromkeys([*itertools.chain(*longest), *range(rank - 1, -1, -1)]))
     threads, warps = sizes[LANE], sizes[WARP]
@@ -370,8 +375,8 @@ def blocked_text(layout: LinearLayout) -> str | None:
     return text
 
 
-def _leading(layout: LinearLayout) -> list[int]:
-    """How many neighbours along each dimension a thread's first registers hold."""
+def _neighbours_per_thread(layout: LinearLayout) -> list[int]:
+    """How many neighbours along each dimension the first registers of a thread hold."""
     sizes = [1] * len(layout.out_dims)
     last = -1
     for basis in dict(layout.bases)[REGISTER]:

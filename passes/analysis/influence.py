@@ -1,6 +1,7 @@
-"""Which values decide where a kernel goes: addresses, masks, indices, branches, and all they are made of.
+"""The values that decide the control flow and the accesses of a kernel: addresses, masks, indices, conditions,
+and all values that these are computed from.
 
-What is not among them can hold anything: the kernel still makes the same accesses and comes to its end.
+All other values may hold anything: the kernel still makes the same accesses and terminates.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _DECIDING = SINKS | {
     "tt.gather": (1,),
     "tt.print": (),
 }
-# Operations that make values of their operands and do nothing else, or pass them on.
+# Operations that only compute results from their operands, or pass them on.
 _PURE = frozenset(
     {
         "scf.while",
@@ -61,15 +62,14 @@ _PURE = frozenset(
 )
 _PURE_DIALECTS = ("arith.", "math.")
 _INTO_MEMORY = {"ttg.local_alloc": 0, "ttg.local_store": 0, "ttng.tmem_alloc": 0, "ttng.tmem_store": 0}
-"""Operations that put a tensor where other operations find it, and which operand that is."""
+"""Operations that store a tensor to memory on the chip, and the number of the operand that is the tensor."""
 
 
 def deciding_values(ops: Sequence[Operation]) -> frozenset[Value]:
-    """The values that reach an address, a mask, an index, a condition or a loop's bounds, or may do so.
+    """The values that reach an address, a mask, an index, a condition or the bounds of a loop, or may do so.
 
-    Loop-carried values, results of branches and what passes through shared memory are followed. What is
-    passed to another function or returned by one counts, and so does every integer that goes into an
-    operation that is not known.
+    Values are followed through loops, branches and memory on the chip. Arguments of calls, returned values, and
+    integers that unknown operations take count as well.
     """
     producers = producers_of(ops)
     pending = [value for op in ops for value in _deciding_operands(op)]
@@ -104,7 +104,7 @@ def _deciding_operands(op: Operation) -> Iterator[Value]:
 
 
 def _may_decide(value: Value) -> bool:
-    """Whether the value is an integer, a pointer or a descriptor, or a tensor of such."""
+    """True if the value is an integer, a pointer or a descriptor, or a tensor of these."""
     type_ = value.type
     element = type_.element_type if isinstance(type_, RankedTensorType) else type_
     return str(element).startswith(("i", "!tt."))
@@ -118,7 +118,8 @@ def _put_into_memory(ops: Iterable[Operation]) -> Iterator[Value]:
 
 
 def _passed(argument: Value, ops: Iterable[Operation]) -> Iterator[Value]:
-    """What the argument of a block can be; of a function's inner block, whatever is passed to any."""
+    """The values that the argument of a block may be. For an inner block of a function: all operands of all its
+    branches."""
     block = argument.owner
     owner = block.owner.operation
     if owner.name.startswith("scf."):

@@ -1,8 +1,8 @@
-"""Conversions whose bytes are in no words: integer arithmetic leaves each in a register of its own.
+"""Recognise conversions of loose bytes: integer arithmetic leaves each byte in a register of its own.
 
-What was loaded, or comes from floats, has four bytes in a register, and our plans move them as words. Where
-arithmetic on bytes gives the source and takes the result, words are put together for a plan and taken apart
-behind it, and what permutes that needs in between comes on top (`lowering/planners/loose.py`).
+Bytes that are loaded or converted from floats are packed four to a register, and plans move them as words. If
+arithmetic on bytes gives the source of a conversion and takes its result, the bytes have to be packed before
+the conversion and unpacked after it, in addition to the plan's own permutes (`lowering/planners/loose.py`).
 """
 
 from __future__ import annotations
@@ -42,13 +42,18 @@ _SAME_REGISTERS = frozenset({"tt.bitcast", "tt.expand_dims", "tt.reshape", "tt.t
 
 
 def moves_loose_bytes(conversion: Operation) -> bool:
-    """Whether arithmetic on single bytes gives what is converted, and arithmetic takes the result."""
+    """True if arithmetic on single bytes gives the operand of a conversion and uses its result."""
     source, result = conversion.operands[0], conversion.results[0]
-    return element_of(source.type).memory_bytes == 1 and _is_made(source, set()) and _is_taken(result)
+    return (
+        element_of(source.type).memory_bytes == 1
+        and _is_from_arithmetic(source, set())
+        and _is_used_by_arithmetic(result)
+    )
 
 
-def _is_made(value: Value, seen: set[Value]) -> bool:
-    """Whether arithmetic gives a value; of one that a loop carries, whether it does in each iteration."""
+def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
+    """True if arithmetic gives a value; for a value that a loop carries, if arithmetic gives the yielded
+    one."""
     if value in seen:
         return False
     seen.add(value)
@@ -59,15 +64,17 @@ def _is_made(value: Value, seen: set[Value]) -> bool:
         loop, carried = owner.operation, list(owner.results).index(value)
     if loop.name == "scf.for" and carried >= 0:
         body = loop.regions[0].blocks[0]
-        return _is_made(body.operations[len(body.operations) - 1].operands[carried], seen)
+        return _is_from_arithmetic(body.operations[len(body.operations) - 1].operands[carried], seen)
     if isinstance(owner, Block):
         return False
-    return loop.name in _ARITHMETIC or (loop.name in _SAME_REGISTERS and _is_made(loop.operands[0], seen))
+    return loop.name in _ARITHMETIC or (
+        loop.name in _SAME_REGISTERS and _is_from_arithmetic(loop.operands[0], seen)
+    )
 
 
-def _is_taken(value: Value) -> bool:
+def _is_used_by_arithmetic(value: Value) -> bool:
     users = [use.owner.operation for use in value.uses]
     return any(
-        user.name in _ARITHMETIC or (user.name in _SAME_REGISTERS and _is_taken(user.results[0]))
+        user.name in _ARITHMETIC or (user.name in _SAME_REGISTERS and _is_used_by_arithmetic(user.results[0]))
         for user in users
     )

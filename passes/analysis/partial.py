@@ -1,4 +1,5 @@
-"""Code that some warps of a CTA run without the others, and why something in it, or beside it, is Triton's."""
+"""Code that only some warps of a CTA run, and the reasons to leave operations in it, or beside it, to
+Triton."""
 
 from __future__ import annotations
 
@@ -11,21 +12,21 @@ from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.lowering.target.targets import Target
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
-"""Which warps come to a barrier in a function is then for its callers to say."""
+"""Only the callers of a function determine which warps arrive at a barrier in it."""
 IN_REGION = "it crosses CTAs in a warp-specialised region, whose warps meet at no barrier of the whole cluster"
-"""Triton has barriers of its own for them. It puts these before scratch of ours as well, where other CTAs may
-still load from its bytes, so what stays in its CTA is ours. Outside of regions it has all warps come to the
-barrier of the cluster."""
+"""Triton has its own barriers for conversions across CTAs. It also puts them before scratch of this package, if
+other CTAs may still load from the same bytes; so this package lowers conversions within a CTA. Outside of
+regions, all warps arrive at the barrier of the cluster."""
 CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
 _ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
 
 
 @dataclass(frozen=True)
 class PartialCode:
-    """Code that some warps of a CTA run without the others: warp-specialised regions and what they call.
+    """Code that only some warps of a CTA run: warp-specialised regions and the functions that they call.
 
-    present: whether there is any. calls: whether there are calls beside it. functions: those that such regions
-    reach.
+    present: True if the module has warp-specialised regions. calls: True if it has calls as well. functions:
+    the functions that the regions call, directly or through others.
     """
 
     present: bool
@@ -42,7 +43,7 @@ class PartialCode:
             if op.name != "tt.call":
                 continue
             callee = op.attributes["callee"].value
-            if callee.startswith(GATHER_PREFIX):  # our code by then, in the place of the call
+            if callee.startswith(GATHER_PREFIX):  # emitted code replaces this call
                 continue
             specialised, function = _surroundings(op)
             if specialised:
@@ -59,14 +60,14 @@ class PartialCode:
         return cls(present, present and any_call, frozenset(functions))
 
     def is_in_region(self, op: Operation) -> bool:
-        """Whether only some warps of the CTA run an operation."""
+        """True if only some warps of the CTA run an operation."""
         if not self.present:
             return False
         specialised, function = _surroundings(op)
         return specialised or function in self.functions
 
     def reason(self, op: Operation, gpu: Target) -> str | None:
-        """Why code in the place of `op` cannot be ours because of where it is; None if it can."""
+        """Why this package must not lower code at the place of `op`; None if it may."""
         if not self.present:
             return None
         specialised, function = _surroundings(op)
@@ -76,7 +77,7 @@ class PartialCode:
 
 
 def _surroundings(op: Operation) -> tuple[bool, str]:
-    """Whether `op` is inside a warp-specialised region, and the name of its function."""
+    """True if `op` is inside a warp-specialised region, and the name of its function."""
     specialised, function = False, ""
     at = op.parent
     while at is not None:

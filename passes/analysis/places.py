@@ -1,7 +1,7 @@
-"""Where the operations of a module stand, and how far what is made at one place must last.
+"""The order of a module's operations, and the ends of live ranges through loops.
 
-Operations are numbered in the order in which they are written. What is made outside a loop and touched inside
-lasts to the loop's end, as the next iteration may touch it again.
+Operations are numbered in the order in which they are written. A value that is defined outside a loop and used
+inside is live to the loop's end, as the next iteration may use it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ LOOPS = frozenset({"scf.for", "scf.while"})
 class Places:
     """The operations of a module, outermost first, in the order in which they are written: `operations(root)`.
 
-    numbers: the number of each. ends: that of the last operation inside each; its own where there is none.
+    numbers: the number of each operation. ends: the number of the last operation inside each; its own number if
+    it has no regions.
     """
 
     def __init__(self, ops: Sequence[Operation]) -> None:
@@ -30,15 +31,16 @@ class Places:
 
     def around(self, op: Operation) -> list[Operation]:
         """The operations around an operation, the innermost first."""
-        found, at = [], self._parents[op]
-        while at in self.numbers:
-            found.append(at)
-            at = self._parents[at]
-        return found
+        parents, parent = [], self._parents[op]
+        while parent in self.numbers:
+            parents.append(parent)
+            parent = self._parents[parent]
+        return parents
 
     def loop_end(self, user: Operation, outside: Sequence[Operation]) -> int | None:
-        """Up to which number lasts what is touched by `user`, in loops, and was made outside of them, where
-        `outside` are the operations around: the end of the outermost of those loops. None: there is none."""
+        """The number up to which a value is live that `user` uses inside loops and that is defined outside of
+        them: the end of the outermost of these loops. None if there is no such loop. `outside`: the operations
+        around the definition."""
         last = None
         for parent in self.around(user):
             if parent in outside:

@@ -1,12 +1,12 @@
-"""Which kernels go through a sequence with a state: loops that carry a tensor and read it in each iteration.
+"""Recognise recurrences: kernels with a loop that carries a tensor, the state, and reads it in each iteration.
 
     for step in range(steps):
-        store(h)                  # read: what the state is before this step
+        store(h)                  # reads the state before this step
         h = h * decay + dot(k, v)
 
-An accumulator of a product alone is carried as well, but nobody reads it before the loop ends. Where the state
-is read, iterations cannot be given to different CTAs, so that such kernels have grids of few CTAs: warps wait
-for their own conversions, and few others hide that.
+The accumulator of a dot is carried too, but nothing reads it before the loop ends. If the state is read,
+iterations cannot run in different CTAs, so such kernels have few CTAs: a warp waits for its own conversions,
+and few other warps hide the latency.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 
 
 def carries_state(ops: Sequence[Operation]) -> bool:
-    """Whether a loop among these operations reads, in each iteration, a tensor of floats that it carries.
+    """True if a loop among these operations reads, in each iteration, a tensor of floats that it carries.
 
-    Of one dimension are the sums and maxima of a softmax, which are carried along with an accumulator.
+    Tensors of one dimension do not count: the sums and maxima of a softmax, carried with an accumulator, are
+    such.
     """
     return any(_reads_its_state(op) for op in ops if op.name == "scf.for")
 
@@ -44,10 +45,10 @@ def _may_be_state(value: Value) -> bool:
 
 
 def _is_read(state: Value) -> bool:
-    """Whether a value, or what follows from it, is read in the block that it is an argument of."""
-    seen, left = {state}, [state]
-    while left:
-        value = left.pop()
+    """True if a block argument, or a value computed from it, is read in its block."""
+    seen, pending = {state}, [state]
+    while pending:
+        value = pending.pop()
         for use in value.uses:
             user = use.owner.operation
             if user.block != state.owner:
@@ -55,9 +56,9 @@ def _is_read(state: Value) -> bool:
             if user.name in _READS or (user.name in DOTS and value in list(user.operands)[:2]):
                 return True
             results = list(user.results)
-            if user.name == _WAIT:  # hands each operand on by itself
+            if user.name == _WAIT:  # result i is operand i
                 results = results[use.operand_number : use.operand_number + 1]
             following = [result for result in results if result not in seen]
             seen.update(following)
-            left += following
+            pending += following
     return False

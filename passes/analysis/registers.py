@@ -1,24 +1,27 @@
-"""How many registers a thread needs for a module: the words of tensors that are live where most are.
+"""An estimate of the registers that a thread needs for a module: the largest number of live words of tensors.
 
-Live is what is still to be used, through loops and branches: what a loop carries, what is used in it and was
-made before it, what is used behind it. Words are 32 bits of a thread, told from layouts.
+A value is live from its definition to its last use, through loops and branches: a loop's carried values, and
+values that are defined before a loop and used in it or after it, are live in all of the loop. A word is 32 bits
+of a thread; layouts give the number of words of a tensor.
 
-Not all that is live in the module is in registers, and what is there need not lie there whole:
+Not every live value of the module takes registers for all of its elements:
 
-- Operations that work element by element, and those that only give elements other places, are interleaved by
-  LLVM and ptxas. What one of them makes and another takes exists element after element, and so does what a
-  store or a reduction takes. So words are counted at the other operations alone, for what is live across them,
-  and what they make at once: loads, dots, conversions, loops.
-- What has the registers of its operands is not counted again: broadcasts, transposes, reshapes, and products in
-  flight that are waited for. A dot adds to the registers of its accumulator if nobody else needs that.
-- Constants and ranges are made where they are used. Integers and pointers whose elements are known distances
-  apart (`axis`) are one base and numbers in instructions. But a value that a loop carries, and not by adding to
-  it, is one for each element: nobody sees any more what the elements have to do with each other.
+- LLVM and ptxas interleave elementwise operations, and operations that only change coordinates. The elements of
+  a value between two of these are live one after another, and so are the operands of stores and reductions. So
+  live words are counted only at other operations (loads, dots, conversions, loops): the values that are live
+  across the operation, and its results.
+- The results of broadcasts, transposes, reshapes and waits for dots share the registers of their operands. A
+dot
+  reuses the registers of its accumulator if the accumulator has no other use.
+- Constants and ranges are rematerialised at each use. Integers and pointers whose elements have known distances
+  (`axis`) are one base and immediate operands. But a value that a loop carries takes a register for each
+  element,
+  unless the loop only adds to it: the compiler no longer knows the distances.
 - Scalars are in constant memory and uniform registers; memory descriptors are addresses in shared memory.
-- Narrow elements lie side by side in words, as Triton keeps them; copies in a thread count once.
+- Narrow elements are packed into words, as Triton does; copies within a thread count once.
 
-What is not modelled: how ptxas schedules. It gives a kernel more registers than it needs as long as no CTA
-is lost by it, and keeps loads in flight with them. `python -m bench.registers` compares with what it gives.
+The schedule of ptxas is not modelled: it gives a kernel more registers than it needs, if that costs no resident
+CTA, to keep more loads in flight. `python -m bench.registers` compares the estimate with what ptxas gives.
 """
 
 from __future__ import annotations
@@ -35,16 +38,16 @@ from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.verifiers import DOTS
 
 BESIDE = 12.0
-"""Registers of a thread beside its tensors: numbers of thread and program, addresses in shared memory,
-counters, temporary values. With it the estimate is neither high nor low in the median of bench.registers."""
+"""Registers of a thread besides its tensors: thread and program ids, addresses in shared memory, counters,
+temporaries. With this number the median error of the estimate in bench.registers is zero."""
 _PREDICATE = 0.25
-"""Words of an element of a mask: there are seven predicates, and ptxas packs or compares again what is more. Of
-0, 1/32, 1/4, 1/2 and 1 the one with the least median of errors in bench.registers."""
+"""Words of an element of a mask: there are seven predicate registers, and ptxas packs or recomputes further
+predicates. Of 0, 1/32, 1/4, 1/2 and 1 this value has the least median error in bench.registers."""
 _WORD = 32
 
-_MADE_THERE = frozenset({"arith.constant", "tt.make_range"})
+_REMATERIALISED = frozenset({"arith.constant", "tt.make_range"})
 _WAIT = "ttng.warp_group_dot_wait"
-_HOLDS_OPERANDS = frozenset(
+_SHARES_REGISTERS = frozenset(
     {
         "tt.bitcast",
         "tt.broadcast",
@@ -57,33 +60,33 @@ _HOLDS_OPERANDS = frozenset(
         "tt.trans",
     }
 )
-"""Operations whose results are their operands' registers."""
+"""Operations whose results share the registers of their operands."""
 _ELEMENT_BY_ELEMENT = frozenset({"tt.elementwise_inline_asm", "tt.reduce.return", "tt.scan.return"})
-"""Besides those that `weights` knows."""
+"""Further elementwise operations, besides those of `weights`."""
 _ADDS = frozenset({"arith.addi", "arith.subi", "tt.addptr"})
 _INLINE = frozenset({"tt.reduce", "tt.scan"})
-"""Operations whose regions say what is done with two elements."""
-_TAKES_WHOLE = frozenset({*LOOPS, "scf.yield", "scf.condition", "tt.gather"})
-"""Operations that need all that they take at once, and then have it no more."""
+"""Operations whose regions combine two elements."""
+_CONSUMES_WHOLE_OPERANDS = frozenset({*LOOPS, "scf.yield", "scf.condition", "tt.gather"})
+"""Operations that need all elements of their operands at once, after which the operands may be dead."""
 
 
 def estimate(root: Operation) -> float:
-    """Registers of a thread of a module; more than there are where it would spill."""
+    """The estimated registers of a thread; more than the GPU has if the kernel would spill."""
     return BESIDE + live_words(root)
 
 
 def live_words(root: Operation) -> float:
-    """Words of the tensors of a module that a thread has at once."""
+    """The largest number of live words of a thread."""
     return max(live_by_place(root).values(), default=0.0)
 
 
 def live_by_place(root: Operation) -> dict[Operation, float]:
-    """The words that a thread has at each operation at which words are counted."""
+    """The live words of a thread at each operation at which words are counted."""
     return _Liveness(root).by_place()
 
 
-class _Held:
-    """In whose registers the elements of each value are, and how many words those are."""
+class _RegisterUse:
+    """For each value, the tensors whose registers its elements are in, and the number of words."""
 
     def __init__(self, root: Operation, producers: Mapping[Value, Operation]) -> None:
         attributes = root.attributes
@@ -96,23 +99,23 @@ class _Held:
         self._words: dict[Value, float] = {}
 
     def holders(self, value: Value) -> tuple[Value, ...]:
-        """The tensors in whose registers a value is; none of a scalar, and of what is made where it is used."""
+        """The tensors whose registers a value is in; none for scalars and for rematerialised values."""
         found = self._holders.get(value)
         if found is None:
-            found = self._holders[value] = self._found_holders(value)
+            found = self._holders[value] = self._find_holders(value)
         return found
 
-    def _found_holders(self, value: Value) -> tuple[Value, ...]:
+    def _find_holders(self, value: Value) -> tuple[Value, ...]:
         if not isinstance(value.type, RankedTensorType):
             return ()
         op = self._producers.get(value)
         if op is None:
             return (value,)
-        if op.name in _MADE_THERE:
+        if op.name in _REMATERIALISED:
             return ()
         if op.name == _WAIT:
             return self.holders(op.operands[list(op.results).index(value)])
-        if op.name in _HOLDS_OPERANDS:
+        if op.name in _SHARES_REGISTERS:
             return tuple(dict.fromkeys(holder for operand in op.operands for holder in self.holders(operand)))
         return (value,)
 
@@ -120,37 +123,39 @@ class _Held:
         """The words of a tensor in a thread."""
         found = self._words.get(value)
         if found is None:
-            found = self._words[value] = self._counted(value)
+            found = self._words[value] = self._count_words(value)
         return found
 
-    def _counted(self, value: Value) -> float:
+    def _count_words(self, value: Value) -> float:
         bits = element_of(value.type).bits
         elements = self._elements(value, bits)
         return _PREDICATE * elements if bits == 1 else math.ceil(elements * bits / _WORD)
 
     def _elements(self, value: Value, bits: int) -> int:
-        """The elements that a thread has registers for."""
+        """The number of elements that a thread has registers for."""
         layout = self._layouts.of(value.type)
         if not isinstance(layout, LinearLayout):
             return max(1, math.prod(shape_of(value.type)) // int(self._threads))
         bases = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
         if str(value.type.element_type).startswith(("i", "!")):
-            told = self._told(value, bits)
-            bases = [basis for basis in bases if not addressing.is_constant(basis, told)]
+            known = self._known_bits(value, bits)
+            bases = [basis for basis in bases if not addressing.is_constant(basis, known)]
         return 1 << len(bases)
 
-    def _told(self, value: Value, bits: int) -> addressing.Mask:
-        """Along which bits of its coordinates an integer, pointer or mask needs no register of its own."""
+    def _known_bits(self, value: Value, bits: int) -> addressing.Mask:
+        """For an integer, pointer or mask: the bits of its coordinates along which elements share a
+        register."""
         if bits == 1:
             return self._axis.mask(value)
         deltas = self._axis.of(value).deltas
-        if self._is_handed_on(value):
+        if self._is_merged(value):
             return tuple(tuple(delta == 0 for delta in along) for along in deltas)
         return tuple(tuple(delta is not None for delta in along) for along in deltas)
 
-    def _is_handed_on(self, value: Value) -> bool:
-        """Whether a loop or branch hands a value on that it may have from several places. What a loop adds to
-        is still a base and distances to it."""
+    def _is_merged(self, value: Value) -> bool:
+        """True if a loop or branch merges several values into this one. A value that a loop only adds to does
+        not
+        count: its elements keep their distances."""
         op = self._producers.get(value)
         if op is not None:
             return str(op.name).startswith("scf.")
@@ -166,20 +171,18 @@ class _Held:
 
 
 class _Liveness:
-    """From which operation to which each tensor that has registers is live.
-
-    A tensor is live behind operation `born` and before operation `last`, and all between, by number.
-    """
+    """The live range of each tensor that has registers: after operation number `born`, up to operation number
+    `last`."""
 
     def __init__(self, root: Operation) -> None:
         self._ops = operations(root)
         self._places = Places(self._ops)
-        self._held = _Held(root, producers_of(self._ops))
+        self._registers = _RegisterUse(root, producers_of(self._ops))
         self._born: dict[Value, int] = {}
         self._last: dict[Value, int] = {}
         self._outside: dict[Value, Sequence[Operation]] = {}
         for op in self._ops:
-            self._make(op)
+            self._define(op)
         for op in self._ops:
             self._use(op)
         self._made: dict[int, list[Value]] = {}
@@ -187,8 +190,9 @@ class _Liveness:
             if self._last[value] > born:
                 self._made.setdefault(born, []).append(value)
 
-    def _make(self, op: Operation) -> None:
-        """What an operation makes: results behind its regions, arguments of blocks before them."""
+    def _define(self, op: Operation) -> None:
+        """Begin the live ranges of an operation's results, after its regions, and of its block arguments,
+        before them."""
         number, around = self._places.numbers[op], self._places.around(op)
         has_regions = len(op.regions) > 0 and op.name not in _INLINE
         for result in op.results:
@@ -202,54 +206,58 @@ class _Liveness:
                     self._begin(argument, first - 1, [op, *around])
 
     def _begin(self, value: Value, number: int, outside: Sequence[Operation]) -> None:
-        if self._held.holders(value) == (value,):
+        """Begin the live range of a value that has registers of its own; `outside`: the operations around
+        it."""
+        if self._registers.holders(value) == (value,):
             self._born[value] = self._last[value] = number
             self._outside[value] = outside
 
     def _use(self, op: Operation) -> None:
+        """Extend the live ranges of an operation's operands."""
         number = self._places.numbers[op]
         for operand in op.operands:
-            for holder in self._held.holders(operand):
+            for holder in self._registers.holders(operand):
                 end = self._places.loop_end(op, self._outside[holder])
                 self._last[holder] = max(self._last[holder], number if end is None else end)
 
     def by_place(self) -> dict[Operation, float]:
         changes = [0.0] * (len(self._ops) + 1)
         for value, born in self._born.items():
-            words = self._held.words(value)
+            words = self._registers.words(value)
             changes[born] += words
             changes[self._last[value]] -= words
-        found, live = {}, 0.0
+        words_at, live = {}, 0.0
         for number, op in enumerate(self._ops):
             live += changes[number]
             if _is_counted_at(op):
                 made = self._made.get(number, [])
-                found[op] = live - self._sum(made) + self._at_once(op, number, made)
-        return found
+                words_at[op] = live - self._sum(made) + self._words_during(op, number, made)
+        return words_at
 
-    def _at_once(self, op: Operation, number: int, made: Sequence[Value]) -> float:
-        """Words of what an operation makes and of what it takes last that are there at the same time."""
+    def _words_during(self, op: Operation, number: int, made: Sequence[Value]) -> float:
+        """Words that an operation adds to the values live across it: of its results (`made`), and of operands
+        whose last use it is, as far as both are live at the same time."""
         results = self._sum(made)
         taken = dict.fromkeys(
             holder
             for operand in op.operands
-            for holder in self._held.holders(operand)
+            for holder in self._registers.holders(operand)
             if self._last[holder] == number
         )
         if op.name in DOTS:
-            sums = [holder for holder in self._held.holders(op.operands[2]) if holder in taken]
+            sums = [holder for holder in self._registers.holders(op.operands[2]) if holder in taken]
             return self._sum([each for each in taken if each not in sums]) + max(results, self._sum(sums))
-        if op.name in _TAKES_WHOLE:
+        if op.name in _CONSUMES_WHOLE_OPERANDS:
             return max(results, self._sum(list(taken)))
         return results
 
     def _sum(self, values: Sequence[Value]) -> float:
-        return sum(map(self._held.words, values))
+        return sum(map(self._registers.words, values))
 
 
 def _is_counted_at(op: Operation) -> bool:
-    """Whether all that is live at an operation has its registers there."""
+    """True if live words are counted at an operation: it is not interleaved with others."""
     name = op.name
-    if name in ("builtin.module", "tt.func") or name in _HOLDS_OPERANDS or name in _ELEMENT_BY_ELEMENT:
+    if name in ("builtin.module", "tt.func") or name in _SHARES_REGISTERS or name in _ELEMENT_BY_ELEMENT:
         return False
     return not (weights.is_elementwise(name) or name.startswith("ttg.memdesc"))

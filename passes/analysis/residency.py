@@ -1,13 +1,14 @@
-"""How many warps a multiprocessor holds while a kernel converts, by which plans are priced.
+"""How many warps are resident on a multiprocessor while a kernel converts; plans are priced for this number.
 
-Many warps wait for the pipes, few for the latency of their own instructions. How many there are is not known
-before `ptxas` has run, so it is taken to be
+Many resident warps are limited by the throughput of the pipes, few by the latency of their own instructions.
+The number is not known before `ptxas` has run, so it is assumed to be
 
-- in kernels with a large tensor: those of one CTA (`Policy.large_tensor`, `framework.planning`);
-- in kernels that go through a sequence with a state (`recurrence`): likewise (`Policy.state_warps`);
-- in kernels with warp-specialised regions, whose warps have work of their own: the warps of the conversion's
-  region, in as many CTAs as find registers and shared memory;
-- elsewhere: `Policy.likely_warps`.
+- in kernels with a large tensor: the warps of one CTA (`Policy.large_tensor`, `framework.planning`);
+- in kernels with a recurrence (`recurrence`): `Policy.state_warps`;
+- in kernels with warp-specialised regions, whose other warps do other work: the warps of the conversion's
+region,
+  in as many CTAs as registers and shared memory allow;
+- in all other kernels: `Policy.likely_warps`.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from triton_linear.passes.analysis.recurrence import carries_state
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words_of
 
 _WARP_GROUP = 4
-"""Triton rounds the warps of all partitions together up to a multiple of this."""
+"""Triton rounds the total number of warps of all partitions up to a multiple of this."""
 _REQUESTED = "requestedRegisters"
 _MOST = "ttg.maxnreg"
 
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """The GPU by which plans for a kernel are priced.
+    """The GPU, with its policy, for which plans for a kernel are priced.
 
-    ctas: how many a multiprocessor is taken to hold if the kernel has warp-specialised regions, else None.
-    own_warps: the warps of a CTA outside of its partitions.
+    ctas: the assumed number of resident CTAs if the kernel has warp-specialised regions, else None. own_warps:
+    the warps of a CTA outside of its partitions.
     """
 
     gpu: Target
@@ -43,7 +44,7 @@ class Residency:
 
     @staticmethod
     def of(gpu: Target, ops: Sequence[Operation], own_warps: int, table: LayoutTable) -> Residency:
-        """That of the kernel with these operations."""
+        """The residency of the kernel with these operations."""
         policy, specialised = gpu.policy, [op for op in ops if op.name == WARP_SPECIALIZE]
         if specialised and policy.region_scratch_bytes < policy.warp_scratch_bytes:
             gpu = target(with_policy(gpu, warp_scratch_bytes=policy.region_scratch_bytes).spelled)
@@ -51,14 +52,14 @@ class Residency:
             return Residency(_priced_for(gpu, policy.state_warps), None, own_warps)
         if not specialised or not policy.counts_ctas_of_regions:
             return Residency(gpu, None, own_warps)
-        return Residency(gpu, _ctas(gpu, ops, specialised, own_warps, table), own_warps)
+        return Residency(gpu, _resident_ctas(gpu, ops, specialised, own_warps, table), own_warps)
 
     def gpu_for(self, conversion: Operation) -> Target:
-        """The GPU by which plans for a conversion are priced."""
+        """The GPU for which plans for a conversion are priced."""
         return self.gpu_for_warps(partition_warps(conversion) or self.own_warps)
 
     def gpu_for_warps(self, warps: int) -> Target:
-        """The GPU by which layouts and plans are priced in a region of so many warps."""
+        """The GPU for which layouts and plans are priced in a region of `warps` warps."""
         return self.gpu if self.ctas is None else _priced_for(self.gpu, self.ctas * warps)
 
 
@@ -66,13 +67,14 @@ def _priced_for(gpu: Target, warps: int) -> Target:
     return gpu if warps == gpu.likely_warps else target(with_policy(gpu, likely_warps=warps).spelled)
 
 
-def _ctas(
+def _resident_ctas(
     gpu: Target, ops: Sequence[Operation], specialised: Sequence[Operation], own_warps: int, table: LayoutTable
 ) -> int:
-    """CTAs of a kernel with regions that find registers and shared memory on a multiprocessor; at least 1.
+    """Resident CTAs of a kernel with warp-specialised regions, as registers and shared memory allow; at least
+    1.
 
-    A region that requests registers has the kernel take all of them (`setmaxnreg`). Buffers in shared memory
-    may take turns with the same bytes, which is not looked at.
+    If a region requests registers (`setmaxnreg`), the kernel takes all registers. Buffers that share bytes of
+    shared memory one after another are counted as if they did not.
     """
     inside = max(sum(warps_of_partitions(op)) for op in specialised)
     warps = own_warps + -(-inside // _WARP_GROUP) * _WARP_GROUP

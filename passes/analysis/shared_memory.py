@@ -1,8 +1,8 @@
 """What an access to shared memory costs in a layout of registers, and which layouts make it cheap.
 
-Triton moves the widest vectors whose elements are registers of a thread and neighbours in memory; which
-registers these are does not matter. The offsets of a warp's lanes decide how often its banks are asked: in a
-layout over F2, lanes that are served together touch 2^rank different words, in 2^rank' different banks.
+Triton moves the widest vectors whose elements are registers of one thread and contiguous in memory, whichever
+registers these are. The offsets of a warp's lanes determine its bank conflicts: in a layout over F2, lanes that
+are served together touch 2^rank different words, in 2^rank' different banks.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _WORD = 4
 class LocalAccess:
     """A store to shared memory, or a load from it.
 
-    columns: for each dimension and bit of the tensor's coordinates, what setting it changes of the offset in
-    bytes, by exclusive or. copied: where elements come from if they do not pass through registers.
+    columns: for each dimension and bit of the tensor's coordinates, the bits of the offset in bytes that
+    setting it flips. copied: for a copy, which passes no registers, its access to global memory.
     """
 
     columns: tuple[tuple[int, ...], ...]
     element_bytes: int
     is_store: bool
     copied: GlobalAccess | None = None
-    _known: dict[Sequence[int], int] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Offsets of bases that were asked for; layouts share most of theirs."""
+    _offsets: dict[Sequence[int], int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """A cache of offsets by basis: layouts share most of their bases."""
 
     @classmethod
     def of(
@@ -53,10 +53,10 @@ class LocalAccess:
         is_store: bool,
         copied: GlobalAccess | None = None,
     ) -> LocalAccess | None:
-        """An access of a tensor of this shape, where `memory` takes offsets to its coordinates.
+        """The access of a tensor of `shape`; the layout `memory` maps offsets to its coordinates.
 
-        None where that has no linear inverse on the tensor: memory in partitions, or of another rank.
-        Requires: no padding, which a layout does not tell of.
+        None if `memory` has no linear inverse on the tensor: partitioned memory, or memory of another rank.
+        Requires: the memory has no padding, which a layout does not show.
         """
         if memory.num_out_dims != len(shape) or not memory.is_surjective() or memory.has_in_dim(PARTITION):
             return None
@@ -74,20 +74,20 @@ class LocalAccess:
         return self.columns[bit[0]][bit[1]]
 
     def offset(self, basis: tuple[int, ...]) -> int:
-        """What following a basis changes of the offset."""
-        found = self._known.get(basis)
-        if found is None:
-            found = 0
+        """The bits of the offset that moving along a basis flips."""
+        flipped = self._offsets.get(basis)
+        if flipped is None:
+            flipped = 0
             for columns, value in zip(self.columns, basis, strict=True):
-                found ^= f2.multiply_vector(columns, value)
-            self._known[basis] = found
-        return found
+                flipped ^= f2.multiply_vector(columns, value)
+            self._offsets[basis] = flipped
+        return flipped
 
     def bytes_at_once(self, layout: LinearLayout, most: int = VECTOR) -> int:
-        """How wide a thread's accesses are.
+        """How many bytes a thread accesses with one instruction, at most `most`.
 
-        Where registers move within a vector as well, as swizzles of less than 16 bytes make them, LLVM joins
-        some.
+        If registers also move within a vector, as with swizzles of less than 16 bytes, LLVM may join more
+        accesses than this counts.
         """
         registers: list[int] = []
         others: list[int] = []
@@ -100,8 +100,9 @@ class LocalAccess:
         return width
 
     def copies_rightly(self, layout: LinearLayout) -> bool:
-        """Whether registers that are neighbours in shared memory are neighbours in global memory, in order, and
-        enough of them for a copy. Triton's lowering of copies takes the first address of each such run."""
+        """True if registers that are contiguous in shared memory are contiguous in global memory, in the same
+        order, and enough for one asynchronous copy. Triton's lowering only uses the first address of each
+        run."""
         if self.copied is None:
             return True
         leading = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
@@ -115,7 +116,7 @@ class LocalAccess:
         return width >= LEAST_COPY and not longer and not any(offset % width for offset in offsets[run:])
 
     def wavefronts(self, layout: LinearLayout, target: Target) -> int:
-        """Wavefronts of 128 bytes that a warp takes for all its registers."""
+        """Wavefronts that a warp takes for all its registers."""
         bases = dict(layout.bases)
         registers = [o for o in map(self.offset, bases[REGISTER]) if o]
         lanes = [self.offset(basis) for basis in bases[LANE]]
@@ -123,7 +124,8 @@ class LocalAccess:
         return self.kind(len(lanes), target).wavefronts(tuple(registers), size, lanes)
 
     def width_of(self, registers: Sequence[int], others: Sequence[int], most: int) -> int:
-        """How wide accesses are where registers and threads have these offsets."""
+        """Bytes of one instruction, at most `most`, for registers and other bits (`others`) with these
+        offsets."""
         width = self.element_bytes
         while width < most and width in registers:
             if any(offset & width for offset in (*registers, *others) if offset != width):
@@ -132,7 +134,7 @@ class LocalAccess:
         return width
 
     def kind(self, lane_bits: int, target: Target) -> Kind:
-        """What it is to a warp of 2^`lane_bits` lanes."""
+        """The kind of this access by a warp of 2^`lane_bits` lanes."""
         name = STORE if self.is_store else LOAD
         return Kind(name, self.element_bytes, target, lane_bits, self.copied is not None)
 
@@ -141,32 +143,33 @@ class LocalAccess:
         return self.wavefronts(layout, target) * target.costs.wavefront + self.packs(layout) * target.costs.alu
 
     def copy_clocks(self, layout: LinearLayout, costs: MemoryCosts) -> tuple[float, float]:
-        """What a copy takes in global memory; see `Access.clocks`. Requires: it is a copy."""
+        """The clocks of a copy in global memory, as `GlobalAccess.clocks`. Requires: the access is a copy."""
         assert self.copied is not None
         return self.copied.clocks(layout, costs, self.bytes_at_once(layout))
 
     def matrix_wavefronts(self, registers: Sequence[int], lanes: Sequence[int], target: Target) -> int | None:
-        """Those by matrix instructions, None where they do not fit."""
+        """Wavefronts of a warp by matrix instructions; None if no instruction fits."""
         return self.kind(len(lanes), target).by_matrices(registers, lanes)
 
     def fewest(self, shape: Sequence[int], warps: int, target: Target) -> int:
-        """Wavefronts of a warp if every one is full, the tensor being shared out evenly."""
+        """The fewest wavefronts of a warp: each is full, and 2^`warps` warps share the tensor evenly."""
         size = self.element_bytes
         for extent in shape:
             size *= extent
         return max(1, size // (target.most_bytes(STORE if self.is_store else LOAD) << warps))
 
     def fewest_of(self, layout: LinearLayout, target: Target) -> int:
-        """Wavefronts of a warp that holds what it does in `layout`, if every one is full."""
+        """The fewest wavefronts of a warp with the elements that it holds in `layout`: each is full."""
         bases = dict(layout.bases)
-        held = f2.rank([self.offset(basis) for basis in (*bases[REGISTER], *bases[LANE])])
+        element_bits = f2.rank([self.offset(basis) for basis in (*bases[REGISTER], *bases[LANE])])
         full = target.most_bytes(STORE if self.is_store else LOAD)
-        return max(1, (self.element_bytes << held) // full)
+        return max(1, (self.element_bytes << element_bits) // full)
 
     def packs(self, layout: LinearLayout) -> int:
-        """Instructions of a thread that put elements of less than a word together from several registers.
+        """Instructions of a thread that pack elements narrower than a word from several registers.
 
-        The leading registers are those that come in a word, from memory or from a cast.
+        None are needed if the leading registers are the elements of a word: they are packed already, by a load
+        or a cast.
         """
         if self.copied is not None or self.element_bytes >= _WORD:
             return 0
@@ -188,37 +191,39 @@ def layouts(
 ) -> tuple[LinearLayout, ...]:
     """Layouts in which a tensor is cheap to move between global and shared memory.
 
-    The cheapest for both, and the cheapest where either counts more. Without an access to global memory
-    the cheapest of each width; of those that are as cheap, one with few lanes along the vectors and one with
-    many.
+    With an access to global memory: the cheapest layout for both accesses, and the cheapest with either one
+    weighted more. Without: the cheapest layouts of each vector width; of several, the one with the fewest and
+    the one with the most lanes along the vectors.
 
     `lanes` and `warps` count bits.
     """
-    tried = (layout for layout in _tried(local, access, shape, lanes, warps) if local.copies_rightly(layout))
+    candidates = (
+        layout for layout in _candidates(local, access, shape, lanes, warps) if local.copies_rightly(layout)
+    )
     if access is not None:
-        return _cheapest_for_both(local, access, tried, target)
-    found = {layout: local.clocks(layout, target) for layout in tried}
-    if not found:
+        return _cheapest_for_both(local, access, candidates, target)
+    clocks_by_layout = {layout: local.clocks(layout, target) for layout in candidates}
+    if not clocks_by_layout:
         return ()
-    least = min(found.values())
+    least = min(clocks_by_layout.values())
     widths: dict[int, list[LinearLayout]] = {}
-    for layout, clocks in found.items():
+    for layout, clocks in clocks_by_layout.items():
         if clocks == least:
             widths.setdefault(local.bytes_at_once(layout), []).append(layout)
     return tuple(layout for ties in widths.values() for layout in (ties[0], ties[-1]))
 
 
 def _cheapest_for_both(
-    local: LocalAccess, access: GlobalAccess, tried: Iterable[LinearLayout], target: Target
+    local: LocalAccess, access: GlobalAccess, candidates: Iterable[LinearLayout], target: Target
 ) -> tuple[LinearLayout, ...]:
-    """The first that is cheapest for both, and where either counts more; none if there are none."""
+    """The cheapest candidate by the sum of both costs, and by the sums with either cost weighted more."""
     one_side = target.policy.one_side
     weights = (1.0, one_side, 1 / one_side)
     best: list[tuple[float, LinearLayout]] = []
-    for layout in tried:
+    for layout in candidates:
         here = local.clocks(layout, target)
         if best and all(clocks <= here for clocks, _ in best):
-            continue  # whatever it takes in global memory
+            continue  # dearer, whatever its cost in global memory
         of_global = local.copy_clocks if local.copied else access.clocks
         there = sum(of_global(layout, target.memory))
         priced = [(here + weight * there, layout) for weight in weights]
@@ -226,10 +231,11 @@ def _cheapest_for_both(
     return tuple(layout for _, layout in best)
 
 
-def _tried(
+def _candidates(
     local: LocalAccess, access: GlobalAccess | None, shape: Sequence[int], lanes: int, warps: int
 ) -> Iterator[LinearLayout]:
-    """Every width of vectors on either side and every number of lanes along global memory; no layout twice."""
+    """Candidate layouts: each vector width in shared and in global memory, combined with each number of lanes
+    along global memory; no layout twice."""
     bits: list[Bit] = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
     room = len(bits) - lanes - warps
     if room < 0:
@@ -253,18 +259,19 @@ def _tried(
             continue
         rest = [bit for bit in outside if bit not in leading]
         for along in range(lanes + 1):
-            taken = _spread(banks, rest[:along], rest[along:], lanes)
+            taken = _choose_lanes(banks, rest[:along], rest[along:], lanes)
             left = [bit for bit in rest if bit not in taken]
             registers = [*leading, *left[warps:]]
-            places = (*registers, *taken, *left[:warps])  # the lanes and warps are as many each time
+            # All candidates have as many lanes and warps, so the bits in this order identify the layout.
+            places = (*registers, *taken, *left[:warps])
             if places in seen:
                 continue
             seen.add(places)
             yield layout_of_bits(shape, registers, taken, left[:warps], (lanes, warps))
 
 
-def _spread(banks: Mapping[Bit, int], along: Sequence[Bit], rest: Sequence[Bit], lanes: int) -> list[Bit]:
-    """The lanes `along` and others of `rest`, those first that reach other `banks`."""
+def _choose_lanes(banks: Mapping[Bit, int], along: Sequence[Bit], rest: Sequence[Bit], lanes: int) -> list[Bit]:
+    """The bits for lanes: those of `along`, filled up from `rest`; bits that reach other `banks` come first."""
     span: dict[int, int] = {}
     first: list[Bit] = []
     last: list[Bit] = []

@@ -1,4 +1,4 @@
-"""Loads from tensor memory and stores to it: what they take, and which instructions serve them."""
+"""Loads from tensor memory and stores to it: their instructions and their costs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ STORE: Final = "ttng.tmem_store"
 ALLOC: Final = "ttng.tmem_alloc"
 _SPACE: Final = "#ttng.tensor_memory"
 _MOST: Final = "ttg.maxnreg"
-_REGIONS: Final = "actualRegisters"
+_REGION_REGISTERS: Final = "actualRegisters"
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSite:
-    """Where a tensor goes between registers and tensor memory: the types of both, and the most registers that a
-    thread has there."""
+    """An access to tensor memory: the types of the tensor in registers and of the memory.
+
+    most: the most registers that a thread has at this place.
+    """
 
     registers: Type
     memory: Type
@@ -35,7 +37,7 @@ class TensorSite:
     most: int
 
     def is_served(self, table: LayoutTable) -> bool:
-        """Whether what serves it as it is can be told, and other layouts may be asked about."""
+        """True if the instruction for the present layout is known; then other layouts can be priced too."""
         described = memory_of(self.memory)
         return (
             installed_release() in TENSOR_MEMORY_BY_LAYOUT
@@ -46,35 +48,36 @@ class TensorSite:
 
     @property
     def bits(self) -> int:
-        """The width of an element."""
+        """Bits of an element; 0 if the memory's type is not known."""
         described = memory_of(self.memory)
         return 0 if described is None else element_type(described[1]).bits
 
     def layouts(self, warps: int) -> Iterator[LinearLayout]:
-        """Layouts of the registers that an instruction of each shape serves. Requires: it is served."""
+        """Layouts of the registers that instructions can access, by instruction shape. Requires:
+        `is_served`."""
         memory = _part(self.memory)
         if memory is not None:
             for _, layout in layouts_for(memory, self.bits, warps):
                 yield layout
 
     def clocks(self, layout: LinearLayout) -> float:
-        """Clocks of a warp for the access in a layout, in which each row of the memory gives a word at once; 0
-        where nothing serves the layout. None was measured."""
-        found = self.access_in(layout, LayoutTable())
-        if isinstance(found, Rejected):
+        """Clocks of a warp for the access in a layout, if each row of the memory gives one word per clock; 0 if
+        no instruction fits the layout. This model was not measured."""
+        access = self.access_in(layout, LayoutTable())
+        if isinstance(access, Rejected):
             return 0.0
-        rows = next(shape.rows for shape in SHAPES if shape.name == found.shape)
-        return float(found.registers * QUARTER_BASES[0][0] // rows)
+        rows = next(shape.rows for shape in SHAPES if shape.name == access.shape)
+        return float(access.registers * QUARTER_BASES[0][0] // rows)
 
     def access(self, table: LayoutTable) -> TensorAccess | Rejected:
-        """What serves it as it is."""
+        """The instructions for the present layout of the registers, or why there are none."""
         layout = table.of(self.registers)
         if not isinstance(layout, LinearLayout):
             return Rejected("tensor memory", f"the registers have no layout: {layout}")
         return self.access_in(layout, table)
 
     def access_in(self, layout: LinearLayout, table: LayoutTable) -> TensorAccess | Rejected:
-        """What serves it in another layout of the registers."""
+        """The instructions for another layout of the registers, or why there are none."""
         memory, described = table.of(self.memory), memory_of(self.memory)
         if not isinstance(memory, LinearLayout) or described is None:
             return Rejected("tensor memory", f"the memory has no layout: {memory}")
@@ -82,7 +85,8 @@ class TensorSite:
 
 
 def site_of(op: Any) -> TensorSite | None:
-    """The access that an operation is; None for every other one, and for a load that reduces as well."""
+    """The access of an operation to tensor memory; None for all other operations, and for a load that also
+    reduces."""
     if op.name not in (LOAD, STORE, ALLOC):
         return None
     results, operands = list(op.results), list(op.operands)
@@ -94,8 +98,8 @@ def site_of(op: Any) -> TensorSite | None:
 
 
 def _part(memory: Type) -> LinearLayout | None:
-    """The layout of what a descriptor of tensor memory describes, without the columns that it leaves out; None
-    where it leaves out others."""
+    """The layout of the part of tensor memory that a descriptor describes, which may leave out columns; None if
+    it leaves out anything else."""
     whole, described = LayoutTable().of(memory), memory_of(memory)
     if not isinstance(whole, LinearLayout) or described is None:
         return None
@@ -121,26 +125,26 @@ def _is_memory(value: Any) -> bool:
 
 
 def thread_registers(op: Any) -> int:
-    """The most registers that a thread has there, as Triton tells it: by the region of a warp-specialised
-    operation, if it says so, and never more than the module says."""
+    """The most registers that a thread has at `op`: what Triton states for its warp-specialised region, if it
+    does, and never more than it states for the module."""
     most, inside, found = THREAD_REGISTERS, op, None
     parent = op.parent
     while parent is not None:
         if found is None and parent.name in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
-            found = _of_region(inside, parent)
+            found = _region_registers(inside, parent)
         if parent.name == "builtin.module" and _MOST in parent.attributes:
             most = min(most, parent.attributes[_MOST].value)
         inside, parent = parent, parent.parent
     return most if found is None else min(most, found)
 
 
-def _of_region(inside: Any, parent: Any) -> int | None:
-    """Registers of the region of `parent` that `inside` stands in; the default region is the first."""
+def _region_registers(inside: Any, parent: Any) -> int | None:
+    """Registers of the region of `parent` that contains `inside`, or None. The default region comes first."""
     holds = parent if parent.name == "ttg.warp_specialize" else parent.parent
-    if _REGIONS not in holds.attributes:
+    if _REGION_REGISTERS not in holds.attributes:
         return None
     index = 0
     if parent.name != "ttg.warp_specialize":
         blocks = [[block == inside.block for block in region.blocks] for region in parent.regions]
         index = 1 + next(number for number, found in enumerate(blocks) if any(found))
-    return int(list(holds.attributes[_REGIONS])[index])
+    return int(list(holds.attributes[_REGION_REGISTERS])[index])

@@ -27,7 +27,7 @@ _ELEMENTWISE = frozenset(
         "tt.ptr_to_int",
     }
 )
-# Made from scalars, or from nothing.
+# Operations without tensors as operands.
 _SOURCES = frozenset({"arith.constant", "tt.make_range", "tt.splat"})
 _CASTS = frozenset(
     {
@@ -62,7 +62,7 @@ _CLOCKS: Mapping[str, float] = {
     "tt.precise_divf": 6.0,
     "tt.precise_sqrt": 6.0,
     "tt.extern_elementwise": 3.0,
-    # LLVM folds most of these into what addresses of neighbours have in common.
+    # LLVM computes most of these once for the addresses of several neighbours.
     "arith.addi": 0.2,
     "arith.muli": 0.2,
     "arith.cmpi": 0.2,
@@ -70,38 +70,38 @@ _CLOCKS: Mapping[str, float] = {
     "tt.addptr": 0.2,
 }
 _FLOATS = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
-_USUAL = 0.4
+_OTHER_CLOCKS = 0.4
 
 
 def is_elementwise(name: str) -> bool:
-    """Whether an operation makes each element of its results from the same element of its operands, and nothing
-    else of it depends on the layout."""
+    """True if an operation computes each element of its results from the same element of its operands, and
+    nothing else about it depends on the layout."""
     return name.startswith(("arith.", "math.")) or name in _ELEMENTWISE or name in _SOURCES
 
 
 def is_cast(name: str) -> bool:
-    """Whether an elementwise operation only changes the element type, or narrows to a mask."""
+    """True if an elementwise operation only changes the element type, or compares and gives a mask."""
     return name in _CASTS or name in ("arith.cmpi", "arith.cmpf")
 
 
 def of(op: Operation, bits: int, costs: InstructionCosts) -> float:
-    """Clocks of one register of an operation whose widest element has `bits` bits."""
+    """Clocks of an operation on one register of each lane; its widest element has `bits` bits."""
     name = op.name
     if name in _FREE:
         return 0.0
     double = 2.0 if bits > 32 else 1.0
     if name in _DIVISION:
-        return (2.0 if _by_constant(op) else 8.0) * double
-    return (costs.float_alu if name in _FLOATS else _CLOCKS.get(name, _USUAL)) * double
+        return (2.0 if _is_by_constant(op) else 8.0) * double
+    return (costs.float_alu if name in _FLOATS else _CLOCKS.get(name, _OTHER_CLOCKS)) * double
 
 
-def _by_constant(op: Operation) -> bool:
+def _is_by_constant(op: Operation) -> bool:
     owner = op.operands[1].owner
     return not hasattr(owner, "arguments") and getattr(owner, "name", "") == "arith.constant"
 
 
 def of_region(op: Operation, costs: InstructionCosts) -> float:
-    """Clocks of what a reduction combines two elements with."""
+    """Clocks that the region of a reduction takes to combine two elements."""
     clocks = 0.0
     for region in op.regions:
         for block in region.blocks:

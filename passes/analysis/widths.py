@@ -1,20 +1,19 @@
 """How wide an access to memory can be: the longest vectors that a layout and the addresses admit.
 
-Triton joins a thread's elements along one dimension, the fastest, as far as its first registers run there.
-Memory knows no dimensions: a tensor of 512 rows of two bytes is 1024 bytes in a row. So here a vector follows
-the addresses. A bit of the coordinates is its first if setting it moves by one element, the next if setting it
-moves by two, and so on, whatever dimensions they belong to:
+Triton vectorises along one dimension, the fastest, as far as the first registers of a thread run there. But
+vectors may cross dimensions: a tensor of 512 rows of two bytes is 1024 contiguous bytes. So here a vector
+follows the addresses. Its first bit is the bit of the coordinates that moves by one element, its second the one
+that moves by two elements, and so on, of any dimension:
 
     address(i) = base + sum of delta[b] over the bits b that are set in i
     delta[b0] = size, delta[b1] = 2 size, delta[b2] = 4 size, ...
 
-A thread has all elements of each vector if these bits lie in the span of its registers and nothing else,
-neither a lane nor a warp, moves along them. Vectors are aligned if every other delta, and what all addresses
-have in common, are multiples of their length; and no vector is masked in part if the mask never changes along
-their bits.
+A thread has all elements of each vector if these bits lie in the span of its registers, and neither lanes nor
+warps move along them. Vectors are aligned if all other deltas and the base of the addresses are multiples of
+the vector's length. No vector is masked in part if the mask never changes along the vector's bits.
 
-In which order the registers are does not matter: a thread may put them in any. `linear-widen-accesses` does,
-and shows Triton a tensor in which the bits of a vector are the first of one dimension.
+The order of the registers does not matter, as a thread can permute them for free. `linear-widen-accesses` does
+so and gives Triton a tensor in which the bits of a vector are the first ones of one dimension.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addressing import Affine, Mask
 
 VECTOR = 16
-"""Bytes that one instruction moves for a thread at most."""
+"""The most bytes that one instruction moves for a thread."""
 
 Bit = tuple[int, int]
 """A bit of a tensor's coordinates: the dimension and the bit's number."""
@@ -34,7 +33,7 @@ Basis = tuple[int, ...]
 
 
 def are_rows_short(shape: Sequence[int], size: int) -> bool:
-    """Whether a dimension is shorter than a vector of elements of `size` bytes, and there is another.
+    """True if one of several dimensions is shorter than a vector of elements of `size` bytes.
 
     >>> are_rows_short((512, 8), 1), are_rows_short((512, 8), 2), are_rows_short((512, 1), 1)
     (True, False, False)
@@ -47,8 +46,8 @@ def are_rows_short(shape: Sequence[int], size: int) -> bool:
 class Vector:
     """What one instruction moves for a thread.
 
-    bits: those of the coordinates that count through its elements, the lowest first. left: the bases of the
-    registers that tell a thread's instructions apart, which move along none of these bits.
+    bits: the bits of the coordinates that number its elements, the lowest first. left: the register bases that
+    number a thread's instructions; they move along none of these bits.
     """
 
     bits: tuple[Bit, ...]
@@ -63,23 +62,22 @@ def widest(
     others: Iterable[Basis] = (),
     most: int = VECTOR,
 ) -> Vector:
-    """The longest vectors, of `most` bytes at most, of a layout with these bases of registers and these of
-    everything else.
+    """The longest vector, of at most `most` bytes, of a layout with the register bases `registers`; `others`
+    are the bases of lanes and warps.
 
-    Requires: `pointer` counts bytes, of elements of `size` bytes.
-    Ensures: for each thread, the elements that differ in `bits` alone are next to each other in memory and
-    begin at a multiple of their length, and `mask` is the same for all of them. Where the bases of the
-    registers are not independent there is no vector.
+    Requires: `pointer` counts bytes; elements have `size` bytes.
+    Ensures: for each thread, the elements that differ in `bits` alone are contiguous and aligned in memory, and
+    `mask` is the same for all of them. If the register bases are not linearly independent, there is no vector.
 
     >>> from triton_linear.passes.analysis.addressing import Affine
     >>> rows_of_two = Affine(((2, 4, 8), (1,)), divisor=16)
     >>> widest(rows_of_two, None, 1, [(0, 1), (4, 0), (1, 0)], [(2, 0)])
     Vector(bits=((1, 0), (0, 0)), left=((4, 0),))
     """
-    nothing = Vector((), tuple(registers))
+    scalar = Vector((), tuple(registers))
     first = _bit_that_moves(pointer, size)
-    if first is None or 2 * size > most:  # most accesses that are no vectors
-        return nothing
+    if first is None or 2 * size > most:  # a quick answer for most accesses without vectors
+        return scalar
     places = _places(pointer)
     held = [_flat(basis, places) for basis in registers]
     elsewhere = 0
@@ -98,7 +96,7 @@ def widest(
         bits.append(bit)
         bit = _bit_that_moves(pointer, size << len(bits))
     if not bits:
-        return nothing
+        return scalar
     inside = sum(1 << places[axis] + number for axis, number in bits)
     pivots: dict[int, int] = {}
     left = [
@@ -107,11 +105,12 @@ def widest(
         if flat & ~inside and f2.enlarges(pivots, flat & ~inside)
     ]
     if len(left) + len(bits) != len(registers):
-        return nothing
+        return scalar
     return Vector(tuple(bits), tuple(left))
 
 
 def _bit_that_moves(pointer: Affine, by: int) -> Bit | None:
+    """The first bit of the coordinates whose delta is `by` bytes, or None."""
     for axis, deltas in enumerate(pointer.deltas):
         if by in deltas:
             return axis, deltas.index(by)
@@ -119,7 +118,7 @@ def _bit_that_moves(pointer: Affine, by: int) -> Bit | None:
 
 
 def _aligned(pointer: Affine, width: int, inside: set[Bit]) -> bool:
-    """Whether all vectors of so many bytes, along these bits, begin at multiples of it."""
+    """True if all vectors of `width` bytes along the bits `inside` are aligned."""
     if pointer.divisor % width:
         return False
     unit = pointer.unit
@@ -131,7 +130,8 @@ def _aligned(pointer: Affine, width: int, inside: set[Bit]) -> bool:
 
 
 def _places(pointer: Affine) -> list[int]:
-    """Where the bits of each dimension begin if all are counted, those of the last dimension first."""
+    """For each dimension, the position of its lowest bit in a flat coordinate; the last dimension has the
+    lowest bits."""
     places, at = [], 0
     for deltas in reversed(pointer.deltas):
         places.append(at)
@@ -140,9 +140,10 @@ def _places(pointer: Affine) -> list[int]:
 
 
 def _flat(basis: Basis, places: Sequence[int]) -> int:
+    """The basis as one flat coordinate."""
     return sum([value << place for value, place in zip(basis, places, strict=True)])
 
 
 def _along(axis: int, bits: Iterable[Bit]) -> int:
-    """The bits of a dimension among these."""
+    """The sum of those of `bits` that belong to dimension `axis`."""
     return sum([1 << number for other, number in bits if other == axis])

@@ -1,4 +1,4 @@
-"""Operations between memory on the chip and registers, or global memory, and what their anchors are called."""
+"""Operations that access shared or tensor memory, and the names of their anchors in remarks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ ON_CHIP: Final = frozenset({*LOCAL, *TENSOR_MEMORY})
 
 
 def sees_vectors(op: OpNode, kind: Kind, copied: GlobalAccess) -> bool:
-    """Whether the vectors that a copy says it has, which Triton takes its word for, are seen here as well."""
+    """True if the axis analysis confirms the vector length that the copy's `contiguity` states and Triton
+    trusts."""
     attributes = op.attributes
     if _VECTORS not in attributes:
         return True
     layout = layout_of(kind.encoding, kind.shape)
     registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
-    said = min(attributes[_VECTORS].value, VECTOR // copied.element_bytes)
-    return bool(1 << copied.vector_bits(registers) >= said)
+    stated = min(attributes[_VECTORS].value, VECTOR // copied.element_bytes)
+    return bool(1 << copied.vector_bits(registers) >= stated)

@@ -1,7 +1,7 @@
-"""Makes the problem that a module poses: visits its operations in the order they are written.
+"""Build the optimisation problem of a module from its operations, in the order they are written.
 
-Each operation ties the groups of its operands and results, begins groups of its own, or pins what it takes; all
-of that goes into a `draft`, which becomes the problem in the end.
+Each operation ties the groups of its operands and results, begins groups of its own, or pins the layouts of its
+operands. The `draft` records all of this and becomes the problem in the end.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _UNTIED = frozenset({"tt.assert"})
 
 
 def build(ops: Sequence[Operation], gpu: Target, held: frozenset[Value] | None = None) -> Graph:
-    """The problem that the operations of a module pose, in the order they are written; of one with
-    warp-specialised regions, that of the kernel's own warps.
+    """The problem of a module's operations, given in the order they are written. If the module has
+    warp-specialised regions: the problem of the kernel's own warps.
 
-    `held`: results are to keep their bits, and these are the values whose layouts decide about them
-    (`reductions.held`).
+    `held`: the values whose layouts must stay so that results keep their bits (`reductions.held`); None if
+    results need not keep their bits.
     """
     nodes = read(ops)
     return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), gpu, held)
 
 
 def build_scope(scope: Scope, facts: Facts, gpu: Target, held: frozenset[Value] | None = None) -> Graph:
-    """The problem that one scope of a module poses, of which these facts are known; `held` as for `build`."""
+    """The problem of one scope of a module; `held` as for `build`."""
     return _Builder(scope, facts, gpu, held).build()
 
 
 class _Builder(Draft):
-    """Puts the operations of a scope into the problem."""
+    """Adds the operations of a scope to the draft and finishes it."""
 
     def build(self) -> Graph:
         self.layouts = LayoutTable()
@@ -99,7 +99,7 @@ class _Builder(Draft):
     def _convert(self, op: OpNode, frequency: float) -> None:
         source, result = op.operands[0], op.results[0]
         if self._is_held(result) and self.resolve(source) in self.recipes:
-            self._pin(op)  # what is computed again in its layout would not be converted
+            self._pin(op)  # recomputing the value would remove this conversion
             return
         self.aliases[result] = source
         value = self.resolve(source)
@@ -126,11 +126,11 @@ class _Builder(Draft):
             return
         kind = results[0]
         widest = max([k.bits for _, k in tensors] + [k.bits for k in results])
-        group = self._group(kind)
+        group = self._new_group(kind)
         cast = weights.is_cast(op.name)
         for index, operand in tensors:
             narrow = cast and operand.bits < widest
-            self._take(op, index, group.find(), tie=not narrow)
+            self._require_operand(op, index, group.find(), tie=not narrow)
         group = group.find()
         clocks = weights.of(op, widest, self.gpu.costs) * frequency
         if clocks:
@@ -144,35 +144,36 @@ class _Builder(Draft):
                 group.values.append(result)
                 self.cut.add(result)
             else:
-                self._own(result, group)
+                self._add_value(result, group)
 
     def _pin(self, op: OpNode) -> None:
+        """Make all operands and results of an operation keep their layouts."""
         for index, operand in enumerate(op.operands):
             kind = operand.kind
             if kind is not None:
-                group = self._group(kind, pinned=True)
+                group = self._new_group(kind, pinned=True)
                 group.anchors.append(Anchor(op.name, op))
-                self._take(op, index, group)
+                self._require_operand(op, index, group)
         self._results_in_own_groups(op, pinned=True)
 
     def _results_in_own_groups(self, op: OpNode, pinned: bool) -> None:
         for result in op.results:
             kind = result.kind
             if kind is not None:
-                group = self._group(kind, pinned)
+                group = self._new_group(kind, pinned)
                 if pinned:
                     group.anchors.append(Anchor(op.name, op))
-                self._own(result, group)
+                self._add_value(result, group)
         if op.name not in ("scf.for", PARTITIONS):
             for region in op.regions:
                 for block in region.blocks:
                     self._own_in_groups(block.arguments)
 
     def _own_in_groups(self, arguments: Sequence[ValueNode]) -> None:
-        """Let each of some arguments keep its layout."""
+        """Put each argument into a group of its own that keeps its layout."""
         for argument in arguments:
             if (kind := argument.kind) is not None:
-                self._own(argument, self._group(kind, pinned=True))
+                self._add_value(argument, self._new_group(kind, pinned=True))
 
     def _loop(self, op: OpNode) -> None:
         arguments = list(op.regions[0].blocks[0].arguments)
@@ -180,10 +181,10 @@ class _Builder(Draft):
             kind = argument.kind
             if kind is None:
                 continue
-            group = self._group(kind)
-            self._own(argument, group)
-            self._own(result, group)
-            self._take(op, 3 + index, group)
+            group = self._new_group(kind)
+            self._add_value(argument, group)
+            self._add_value(result, group)
+            self._require_operand(op, 3 + index, group)
 
     def _yield(self, op: OpNode) -> None:
         parent = op.parent
@@ -192,17 +193,17 @@ class _Builder(Draft):
             return
         for index, result in enumerate(parent.results):
             if result.kind is not None:
-                self._take(op, index, self.owners[result][0].find(), tie=True)
+                self._require_operand(op, index, self.owners[result][0].find(), tie=True)
 
     def _load(self, op: OpNode, frequency: float) -> None:
         result = op.results[0]
         kind = result.kind
         assert kind is not None
-        group = self._group(kind)
-        self._own(result, group)
+        group = self._new_group(kind)
+        self._add_value(result, group)
         self.cut.add(result)
         for index in range(len(op.operands)):
-            self._take(op, index, group)
+            self._require_operand(op, index, group)
         operands = list(op.operands)
         mask = operands[1] if len(operands) > 1 else None
         self._access(op, group, mask, kind, frequency, is_store=False)
@@ -212,15 +213,15 @@ class _Builder(Draft):
         if kind is None:
             self._pin(op)
             return
-        group = self._group(kind)
+        group = self._new_group(kind)
         for index in range(len(op.operands)):
-            self._take(op, index, group)
+            self._require_operand(op, index, group)
         operands = list(op.operands)
         mask = operands[2] if len(operands) > 2 else None
         self._access(op, group, mask, kind, frequency, is_store=True)
 
     def _local(self, op: OpNode, frequency: float) -> bool:
-        """An access to shared memory, or to tensor memory; False where none is seen here."""
+        """Add an access to shared or tensor memory; False if this package does not model the access."""
         if op.name in TENSOR_MEMORY:
             return self._tensor_memory(op, frequency)
         operands, is_load = list(op.operands), op.name == "ttg.local_load"
@@ -241,33 +242,34 @@ class _Builder(Draft):
         local = LocalAccess.of(layout, kind.shape, size, not is_load, copied)
         if local is None:
             return False
-        group = self._group(kind)
+        group = self._new_group(kind)
         group.anchors.append(Anchor(LOCAL[op.name], op))
         group.locals.append((local, frequency))
         if copied is not None:
             group.accesses.append((copied, frequency))
         if is_load:
-            self._own(op.results[0], group)
+            self._add_value(op.results[0], group)
             self.cut.add(op.results[0])
         else:
             for index in range(len(operands)):
-                self._take(op, index, group)
+                self._require_operand(op, index, group)
         return True
 
     def _tensor_memory(self, op: OpNode, frequency: float) -> bool:
-        """An access to tensor memory; False where none is seen here, or nothing is known to serve it."""
+        """Add an access to tensor memory; False if this package does not model it, or knows no instruction for
+        it."""
         site = site_of(op)
         if site is None or self.facts.clusters or not site.is_served(self.layouts):
             return False
         values = op.operands if site.is_store else op.results
         index, kind = next((n, value.kind) for n, value in enumerate(values) if value.kind is not None)
-        group = self._group(kind)
+        group = self._new_group(kind)
         group.anchors.append(Anchor(TENSOR_MEMORY[op.name], op))
         group.tensors.append((site, frequency))
         if site.is_store:
-            self._take(op, index, group)
+            self._require_operand(op, index, group)
         else:
-            self._own(values[index], group)
+            self._add_value(values[index], group)
             self.cut.add(values[index])
         return True
 
@@ -280,14 +282,14 @@ class _Builder(Draft):
         group.anchors.append(Anchor("store" if is_store else "load", op))
 
     def _global_side(self, op: OpNode, mask: ValueNode | None, is_store: bool) -> GlobalAccess:
-        """What an operation does in global memory, whose first operand are the pointers."""
+        """The access of an operation to global memory. Requires: its first operand is the pointers."""
         flags = None
         if mask is not None and mask.kind is not None:
             flags = self.axis.mask(self.resolve(mask))
         pointer = op.operands[0]
         places, kind, given = self.axis.of(pointer), pointer.kind, None
         if kind is not None and is_unplaced(places):
-            with suppress(ValueError):  # of an encoding that is not known
+            with suppress(ValueError):  # unknown encodings have no layout
                 given = layout_of(kind.encoding, kind.shape)
         return GlobalAccess(places, flags, pointee_bytes(pointer.type), is_store, given)
 
@@ -298,9 +300,9 @@ class _Builder(Draft):
             return
         axis = op.attributes["axis"].value
         across = self._is_across_ctas(kind, axis)
-        group = self._group(kind, pinned=across or self._shows_order(op))
+        group = self._new_group(kind, pinned=across or self._shows_order(op))
         for index in range(len(op.operands)):
-            self._take(op, index, group.find(), tie=True)
+            self._require_operand(op, index, group.find(), tie=True)
         group = group.find()
         widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
         weight = weights.of_region(op, self.gpu.costs)
@@ -308,10 +310,10 @@ class _Builder(Draft):
         group.anchors.append(Anchor("reduce across CTAs" if across else "reduce", op))
         for result in op.results:
             if result.kind is not None:
-                self._own(result, group, (axis,))
+                self._add_value(result, group, (axis,))
 
     def _is_across_ctas(self, kind: Kind, axis: int) -> bool:
-        """Whether CTAs of a cluster have other places each along an axis, or it is not known whether."""
+        """True if CTAs of a cluster have different coordinates along an axis, or if that is not known."""
         if not self.facts.clusters:
             return False
         try:
@@ -320,14 +322,15 @@ class _Builder(Draft):
             return True
 
     def _stays(self, reduction: OpNode) -> bool:
-        """Whether a reduction is left whole whatever its layout."""
+        """True if a reduction must not be split across warps, whatever its layout."""
         if self._shows_order(reduction) or any(map(self._is_held, reduction.operands)):
             return True
         beside = reduction.block in self.facts.scans and not self.gpu.policy.splits_beside_scans
         return beside or must_stay(reduction.op) is not None
 
     def _shows_order(self, reduction: OpNode) -> bool:
-        """Whether bits of results are to stay that show in which order a reduction combines its elements."""
+        """True if results must keep their bits and these depend on the order in which the reduction
+        combines."""
         return self.held is not None and not is_order_free(reduction.op, self.gpu.vendor == "nvidia")
 
     def _shape_change(self, op: OpNode, frequency: float) -> None:
@@ -339,13 +342,13 @@ class _Builder(Draft):
         if value in self.recipes:
             self.recipes[op.results[0]] = Recipe(op.results[0], op, kind, frequency)
             return
-        group = self._group(kind)
-        self._own(op.results[0], group)
+        group = self._new_group(kind)
+        self._add_value(op.results[0], group)
         path = (op.attributes["axis"].value,) if op.name == "tt.expand_dims" else ()
-        self._take(op, 0, group, path)
+        self._require_operand(op, 0, group, path)
 
     def _changes_shape(self, op: OpNode) -> bool:
-        """A transpose, reshape, join or split; False for one whose layouts do not follow from each other."""
+        """Add a transpose, reshape, join or split; False if its layouts do not follow from each other."""
         change, kind = ShapeChange.of(op), op.results[0].kind
         if change is None or kind is None or op.operands[0].kind is None:
             return False
@@ -354,16 +357,16 @@ class _Builder(Draft):
             return False
         if change.backward(result) != operand:
             return False
-        group = self._group(kind)
+        group = self._new_group(kind)
         for value in op.results:
-            self._own(value, group)
+            self._add_value(value, group)
         for index in range(len(op.operands)):
-            self._take(op, index, group, (change,))
+            self._require_operand(op, index, group, (change,))
         return True
 
     def _free_sink(self, op: OpNode) -> None:
-        """An operation without results that takes its operand in any layout."""
+        """Add an operation without results that accepts its operands in any layout."""
         for index, operand in enumerate(op.operands):
             kind = operand.kind
             if kind is not None:
-                self._take(op, index, self._group(kind), tie=True)
+                self._require_operand(op, index, self._new_group(kind), tie=True)

@@ -1,6 +1,7 @@
-"""What an assignment costs: clocks of an SM until its warps are through, as the model of conversions counts.
+"""What an assignment costs: clocks that an SM takes for all its warps.
 
-The unit is that of `Cost.expected`: the CTA's warps, or as many as an SM likely has, at work side by side.
+The unit is that of `Cost.expected`, which prices conversions: the SM runs the warps of the CTA, or as many as
+it likely has, side by side.
 """
 
 from __future__ import annotations
@@ -28,16 +29,19 @@ INFINITE = 1e12
 
 
 def _is_loaded(edge: Edge) -> bool:
-    """Whether an edge takes what has just been loaded."""
+    """True if the value of an edge has just been loaded, from global or shared memory."""
     source = edge.source
     return not all(a.is_store for a, _ in source.accesses) or not all(a.is_store for a, _ in source.locals)
 
 
 @dataclass
 class AssignmentCosts:
-    """Prices for one target and number of warps; `scratch_limit` as the lowering has it. `apart`: reductions
-    across warps will be taken apart, where that costs less. `staged_accesses`: accesses to shared memory will
-    go by way of other layouts, where that does."""
+    """Prices for one target and number of warps.
+
+    scratch_limit: most bytes of shared memory that one conversion may use, as for the lowering. apart: a later
+    pass splits reductions across warps if that costs less. staged_accesses: a later pass stages accesses to
+    shared memory if that costs less.
+    """
 
     target: Target
     warps: int
@@ -53,10 +57,11 @@ class AssignmentCosts:
         return max(self.target.likely_warps, self.warps)
 
     def of_group(self, group: Group, candidate: Candidate) -> tuple[float, float]:
-        """What a group does by itself in a layout: clocks of global memory, and clocks of everything else."""
+        """What the operations of a group cost in a layout, without conversions: clocks of global memory, and
+        clocks of everything else."""
         clocks = memory = 0.0
         for (path, shape, constancy), work in group.work.items():
-            clocks += work * self._held(candidate, path, shape, constancy)
+            clocks += work * self._distinct_registers(candidate, path, shape, constancy)
         copied = {local.copied: local for local, _ in group.locals if local.copied}
         for access, frequency in group.accesses:
             local = copied.get(access)
@@ -66,7 +71,7 @@ class AssignmentCosts:
             clocks += issued * frequency
         for local, frequency in group.locals:
             given = candidate.encoding == group.encoding
-            clocks += self._local(local, candidate.layout, given) * frequency
+            clocks += self._shared_access(local, candidate.layout, given) * frequency
         for site, frequency in group.tensors:
             clocks += site.clocks(candidate.layout) * frequency
         other = clocks * self.busy
@@ -74,11 +79,11 @@ class AssignmentCosts:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
         return memory * self.busy, other
 
-    def _local(self, local: LocalAccess, layout: LinearLayout, given: bool) -> float:
-        """Clocks of a warp for an access to shared memory, by staging if it will take one.
+    def _shared_access(self, local: LocalAccess, layout: LinearLayout, given: bool) -> float:
+        """Clocks that a warp takes for an access to shared memory, direct or staged, whichever is cheaper.
 
-        Staging is looked for in the layout alone that is `given`. Another one is taken where it is cheap by
-        itself; and looking takes time.
+        Staging is only tried for the layout that the module has (`given`). Other layouts are chosen if the
+        direct access is cheap in them, and trying takes time.
         """
         direct = local.clocks(layout, self.target)
         if not (self.staged_accesses and given) or local.copied is not None:
@@ -91,36 +96,41 @@ class AssignmentCosts:
         converting = self.target.policy.new_conversion * (found.after.clocks - access)
         return min(direct, direct - found.before.clocks + access + converting)
 
-    def _held(self, candidate: Candidate, path: Path, shape: tuple[int, ...], constancy: Constancy) -> int:
-        """Registers of a thread that hold elements of their own, and not the same value."""
+    def _distinct_registers(
+        self, candidate: Candidate, path: Path, shape: tuple[int, ...], constancy: Constancy
+    ) -> int:
+        """How many registers of a thread hold different values: registers that are known to be equal count
+        once."""
         key = candidate.encoding, path, shape, constancy
-        found = self.registers.get(key)
-        if found is None:
-            found = 1
+        count = self.registers.get(key)
+        if count is None:
+            count = 1
             with suppress(NoLayout):
                 layout = self.placed(candidate, path, shape)
                 if not isinstance(layout, str):
                     bases = dict(layout.bases)[REGISTER]
-                    found = 1 << sum([not is_constant(basis, constancy) for basis in bases])
-            self.registers[key] = found
-        return found
+                    count = 1 << sum([not is_constant(basis, constancy) for basis in bases])
+            self.registers[key] = count
+        return count
 
-    def _repeated(self, edge: Edge, target: Candidate) -> float:
-        """Clocks that the target of a conversion works on values that it could have known to be the same."""
+    def _redundant_work(self, edge: Edge, target: Candidate) -> float:
+        """Clocks that the target group of an edge spends on registers that hold equal values: LLVM no longer
+        sees that they are equal once they are converted."""
         if not any(map(any, edge.constancy)):
             return 0.0
         clocks = 0.0
         for (path, shape, constancy), work in edge.target.work.items():
             if not path and any(map(any, constancy)):
-                held = [
-                    self._held(target, (), shape, known)
+                counts = [
+                    self._distinct_registers(target, (), shape, known)
                     for known in (tuple((False,) * len(bits) for bits in constancy), constancy)
                 ]
-                clocks += work * (held[0] - held[1])
+                clocks += work * (counts[0] - counts[1])
         return clocks * self.busy
 
     def of_reduction(self, reduction: Reduction, layout: LinearLayout) -> float:
-        """Within threads, then by shuffles within warps, then through shared memory between warps."""
+        """What a reduction costs: within threads, by shuffles within warps, and through shared memory between
+        warps."""
         what = reductions.Combined(reduction.widths, reduction.weight)
         priced = within(layout), reduction.axis, what, self.target, self.warps
         stock = reductions.as_triton(*priced).expected(self.busy)
@@ -129,7 +139,8 @@ class AssignmentCosts:
         return min(stock, reductions.apart(*priced).expected(self.busy))
 
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
-        """The layout of a value that is sliced from one with this encoding, or the encoding if it has none."""
+        """The layout of a value of `shape` that follows from the candidate by `path`; its encoding if that has
+        no linear layout."""
         if not path and shape == tuple([size for _, size in candidate.layout.out_dims]):
             return candidate.layout
         try:
@@ -144,14 +155,14 @@ class AssignmentCosts:
         wanteds: Sequence[LinearLayout | str],
         targets: Sequence[Candidate],
     ) -> list[list[float | None]]:
-        """What converting the value costs at least, from each that is given to each that is wanted, as they are
-        `placed`; None where there is nothing to convert."""
+        """Lower bounds of what converting the value costs: a row for each layout of `givens`, a column for each
+        of `wanteds`, both as `placed` gives them. None if there is nothing to convert."""
         element, often = edge.kind.type, edge.frequency
         unknown = self.target.policy.unknown_conversion * often
         meeting = self.target.costs.meeting * self.warps if _is_loaded(edge) else 0.0
         sources = [None if isinstance(given, str) else BoundedSide.of(given) for given in givens]
         ends = [None if isinstance(wanted, str) else BoundedSide.of(wanted) for wanted in wanteds]
-        repeated = [self._repeated(edge, target) for target in targets]
+        repeated = [self._redundant_work(edge, target) for target in targets]
         bits = sum(size.bit_length() - 1 for size in edge.kind.shape)
         bounds = self.bounds.get((element, bits))
         if bounds is None:
@@ -176,7 +187,7 @@ class AssignmentCosts:
         return table
 
     def of_edge(self, edge: Edge, source: Candidate, target: Candidate) -> float:
-        """What converting the value costs, if the two sides take these layouts."""
+        """What converting the value of an edge costs if its two groups take these candidates."""
         given = self.placed(source, edge.given, edge.kind.shape)
         wanted = self.placed(target, edge.wanted, edge.kind.shape)
         if given == wanted:
@@ -184,12 +195,13 @@ class AssignmentCosts:
         if isinstance(given, str) or isinstance(wanted, str):
             return self.target.policy.unknown_conversion * edge.frequency
         moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
-        return moved + self._repeated(edge, target)
+        return moved + self._redundant_work(edge, target)
 
     def of_conversion(
         self, source: LinearLayout, target: LinearLayout, element: ElementType, loaded: bool = False
     ) -> float:
-        """What the planner finds for a conversion, once; `loaded`: of what comes from global memory."""
+        """What one conversion costs by the plan that the lowering would choose; INFINITE if it has none.
+        `loaded`: the value has just been loaded."""
         if source == target:
             return 0.0
         selection = select(source, target, element, self.target, self.scratch_limit)
@@ -201,7 +213,7 @@ class AssignmentCosts:
         return clocks
 
     def of_recipe(self, recipe: Recipe, encoding: str, frequency: float) -> float:
-        """A conversion of what could have been recomputed, as the module has it."""
+        """What the module's own conversion of a value costs that could be recomputed instead."""
         try:
             layouts = [layout_of(text, recipe.kind.shape) for text in (recipe.kind.encoding, encoding)]
         except NoLayout:

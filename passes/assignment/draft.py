@@ -1,8 +1,9 @@
-"""The problem that a scope poses, in the making: groups, whose each value is, and what is wanted across them.
+"""The optimisation problem of a scope while it is built.
 
-`build` says for each operation which values are of one group and which of another. Where two groups meet that
-are not tied there is a crossing. Once all groups are known, crossings become edges, and the operations behind
-what is recomputed are added to the work of the groups that ask for it.
+`build` visits each operation and puts its operands and results into groups. If a value of one group is the
+operand of another group, and the two are not tied, the draft records a crossing. Once all groups are known,
+crossings become edges, and the operations that compute recomputed values are added to the work of the groups
+that need the values.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from triton_linear.passes.assignment.scopes import Facts, Scope
 
 @dataclass
 class Draft:
-    """The problem in the making.
+    """The unfinished problem of a scope.
 
-    crossings: where a value of one group is wanted in slices of another's layout, and by whom. cut: values
-    behind which their group ends, so that each use may want another layout.
+    held: values whose layouts must stay, as results must keep their bits; None if they need not. crossings:
+    each
+    operand that takes a value of another group: the value, the group of the operand, the path from its
+    encoding, the operand. converted: as `Graph.converted_recipes`. cut: values at which their group ends, so
+    that each use may have another layout. The other fields are those of `Graph`.
     """
 
     scope: Scope
@@ -44,7 +48,7 @@ class Draft:
         self.axis, self.frequencies = self.facts.axis, self.facts.frequencies
 
     def finish(self) -> Graph:
-        """The problem, once all operations are in it."""
+        """The finished problem. Requires: all operations of the scope have been visited."""
         groups = [group for group in self.groups if group.parent is None]
         for group in groups:
             self._price_requests(group)
@@ -53,30 +57,36 @@ class Draft:
         return Graph(groups, self._edges(), owners, self.recipes, self.aliases, requests, self.converted)
 
     def resolve(self, value: ValueNode) -> ValueNode:
-        """What a value was converted from, through every conversion so far."""
+        """The value before all conversions visited so far that lead to `value`."""
         while value in self.aliases:
             value = self.aliases[value]
         return value
 
-    def _group(self, kind: Kind, pinned: bool = False) -> Group:
+    def _new_group(self, kind: Kind, pinned: bool = False) -> Group:
         """A new group."""
         group = Group(kind.shape, kind.encoding, pinned)
         self.groups.append(group)
         return group
 
     def _is_held(self, value: ValueNode) -> bool:
-        """Whether the layout of a value decides about bits that are to stay."""
+        """True if the value must keep its layout, as bits of results depend on it."""
         return self.held is not None and value.value in self.held
 
-    def _own(self, value: ValueNode, group: Group, path: Path = ()) -> None:
-        """Let a value have the slices `path` of the layout of `group`."""
+    def _add_value(self, value: ValueNode, group: Group, path: Path = ()) -> None:
+        """Put a value into `group`: its encoding follows from the group's by `path`."""
         self.owners[value] = group, path
         group.pinned = group.pinned or self._is_held(value)
         if not path:
             group.values.append(value)
 
-    def _take(self, op: OpNode, index: int, group: Group, path: Path = (), tie: bool = False) -> None:
-        """Let operand `index` have the slices `path` of the layout of `group`."""
+    def _require_operand(
+        self, op: OpNode, index: int, group: Group, path: Path = (), tie: bool = False
+    ) -> None:
+        """Require that operand `index` has the encoding that follows from that of `group` by `path`.
+
+        With `tie`, the group of the operand becomes a part of `group` if possible. Otherwise the operand is
+        recomputed for `group`, or becomes a crossing.
+        """
         operand = op.operands[index]
         if operand.kind is None:
             return
@@ -108,7 +118,7 @@ class Draft:
             kind = value.kind
             assert kind is not None
             often = self.frequencies.of(use.op.block)
-            made = self._produced(value)
+            made = self._production_frequency(value)
             key = value, id(target), path
             edge = edges.get(key)
             if edge is None:
@@ -119,15 +129,15 @@ class Draft:
             edge.frequency = max(edge.frequency, min(often, made))
         return list(edges.values())
 
-    def _produced(self, value: ValueNode) -> float:
-        """How often a value is made."""
+    def _production_frequency(self, value: ValueNode) -> float:
+        """How often a value is computed."""
         producer = self.facts.producers.get(value)
         return self.frequencies.of(value.owner if producer is None else producer.block)
 
     # Recomputation
 
     def _price_requests(self, group: Group) -> None:
-        """Add the operations behind what a group asks for to its work, each once for each slice."""
+        """Add the operations that recompute values for a group to its work, each once for each slice."""
         seen: set[tuple[ValueNode, Path]] = set()
         pending = list(group.requests)
         while pending:

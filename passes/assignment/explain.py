@@ -1,4 +1,4 @@
-"""What was decided about a module's layouts, in words."""
+"""Remarks that explain the assignment of a module's layouts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from triton_linear.passes.assignment.plan import Assignment, AssignmentPrice
 from triton_linear.passes.assignment.scopes import Scope
 from triton_linear.passes.framework import diagnostics
 
-_SHOWN = 6
-_LEAST = 0.05
-"""Clocks that are shown: fewer are none in the digits that are written."""
+_CANDIDATES_SHOWN = 6
+_LEAST_CLOCKS = 0.05
+"""Fewer clocks are not shown, as they round to 0.0."""
 
 
 def explain(scope: Scope, graph: Graph, assignment: Assignment, pays: bool) -> None:
-    """Report, as remarks, what the assignment saves and on which lines, each group's anchors, candidates and
-    choice, and what its conversions cost."""
+    """Report as remarks: what the assignment saves and on which lines; the anchors, candidates and choice of
+    each group; the cost of each conversion."""
     if not diagnostics.wanted():
         return
     module, whose = scope.place, f" of {scope.name}" if scope.name else ""
@@ -40,9 +40,12 @@ def explain(scope: Scope, graph: Graph, assignment: Assignment, pays: bool) -> N
         priced = assignment.candidates[group]
         if len(priced) == 1 and group.encoding == assignment.chosen[group].encoding and not group.anchors:
             continue
-        notes = [(module, f"{_price(price)}: {candidate.encoding}") for candidate, price in priced[:_SHOWN]]
-        if len(priced) > _SHOWN:
-            notes.append((module, f"and {len(priced) - _SHOWN} more"))
+        notes = [
+            (module, f"{_price(price)}: {candidate.encoding}")
+            for candidate, price in priced[:_CANDIDATES_SHOWN]
+        ]
+        if len(priced) > _CANDIDATES_SHOWN:
+            notes.append((module, f"and {len(priced) - _CANDIDATES_SHOWN} more"))
         diagnostics.remark(module, _group(number, group, assignment), notes)
     for edge in graph.edges:
         before, after = assignment.edges[edge]
@@ -52,8 +55,7 @@ def explain(scope: Scope, graph: Graph, assignment: Assignment, pays: bool) -> N
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What other layouts change for the accesses and the work of one group, or for one conversion: clocks after
-    less clocks before."""
+    """How the assignment changes the cost of one group or one conversion: clocks after minus clocks before."""
 
     op: OpNode
     what: str
@@ -62,7 +64,7 @@ class Share:
 
 
 def shares(graph: Graph, assignment: Assignment) -> Iterator[Share]:
-    """All that changes. Memory and other clocks sum up to those of `after` less those of `before`."""
+    """All changes of cost. Ensures: their sums of memory and other clocks are `after` minus `before`."""
     for group, choice in assignment.chosen.items():
         priced = assignment.candidates[group]
         before, after = priced[0][1], next(price for candidate, price in priced if candidate is choice)
@@ -77,10 +79,10 @@ def shares(graph: Graph, assignment: Assignment) -> Iterator[Share]:
         yield Share(recipe.op, what, 0.0, -clocks)
 
 
-def by_line(found: Iterable[Share]) -> list[tuple[Operation, str]]:
-    """A note for each line of the user's on which costs change, the largest change first."""
+def by_line(changed: Iterable[Share]) -> list[tuple[Operation, str]]:
+    """A note for each source line of the user's on which costs change, the largest change first."""
     lines: dict[str, list[Share]] = {}
-    for share in found:
+    for share in changed:
         lines.setdefault(user_line(str(share.op.op.location)), []).append(share)
     notes = []
     for line in lines.values():
@@ -88,16 +90,18 @@ def by_line(found: Iterable[Share]) -> list[tuple[Operation, str]]:
         changes = [
             f"{'saves' if clocks < 0 else 'costs'} {abs(clocks):.1f} {what}"
             for clocks, what in ((memory, "clocks of memory"), (other, "other clocks"))
-            if abs(clocks) >= _LEAST
+            if abs(clocks) >= _LEAST_CLOCKS
         ]
         if changes:
-            notes.append((abs(memory) + abs(other), line[0].op.op, f"{', '.join(changes)}: {_whose(line)}"))
+            notes.append(
+                (abs(memory) + abs(other), line[0].op.op, f"{', '.join(changes)}: {_describe_shares(line)}")
+            )
     notes.sort(key=lambda note: -note[0])
     return [(op, text) for _, op, text in notes]
 
 
-def _whose(line: Iterable[Share]) -> str:
-    """What changes on a line; where it is more than one thing, the clocks of each."""
+def _describe_shares(line: Iterable[Share]) -> str:
+    """The groups and conversions that change on a line; if there are several, the clocks of each."""
     clocks: dict[str, float] = {}
     for share in line:
         clocks[share.what] = clocks.get(share.what, 0.0) + share.memory + share.other
@@ -107,7 +111,7 @@ def _whose(line: Iterable[Share]) -> str:
 
 
 def _place(group: Group) -> OpNode:
-    """The operation that a group is said to be at: what asks for its layout, or what makes the first value."""
+    """The operation at which a group is reported: its first anchor, or the one that gives its first value."""
     if group.anchors:
         return group.anchors[0].op
     owner = group.values[0].owner

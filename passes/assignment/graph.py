@@ -1,16 +1,17 @@
-"""A module's layouts as a problem: groups of values that share a layout, and edges for conversions to cross.
+"""The layouts of a module as an optimisation problem: groups of values that share a layout, and edges between
+groups, where values may be converted.
 
 Values tied by elementwise operations, loops and branches are one *group*: one choice gives all of them their
 layout. A group ends where another layout could begin: at a load or store, a widening or narrowing cast, a
 reduction, a broadcast, and wherever Triton has a conversion. Such a place is an *edge*: if the two sides choose
 differently, the value is converted there, on its narrow side.
 
-Values that are made from nothing but ranges, constants and scalars have no group: they are *recomputed* in
-whatever layout asks for them, at the price of the operations behind them.
+Values that are computed from ranges, constants and scalars alone have no group: they are *recomputed* in each
+layout that a group needs them in, at the price of the operations that compute them.
 
-What is not understood is pinned to the layout it has.
+Values of operations that this package does not model are pinned to the layout they have.
 
-This is the problem as data; `build` makes it from a module.
+This module has the data of the problem; `build` makes it from a module.
 """
 
 from __future__ import annotations
@@ -26,17 +27,22 @@ from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.shape_change import ShapeChange
 
 Path = tuple[int | ShapeChange, ...]
-"""How the encoding of a value follows from that of its group: as the operand of a change of shape, if that is
-first, and sliced at each of these dimensions in turn."""
+"""How the encoding of a value follows from the encoding of its group: backward through a change of shape, if
+that is the first entry, then sliced at each of these dimensions in turn."""
 Constancy = tuple[tuple[bool, ...], ...]
-"""For each dimension and bit, whether a value is known not to change there: compilers compute it once."""
+"""For each dimension and bit of the coordinates, True if the value is known not to change with the bit:
+compilers compute equal elements once."""
 Work = tuple[Path, tuple[int, ...], Constancy]
-"""What registers an operation is done for: those of a slice, of a shape, that differ."""
+"""The registers that an operation runs for: those of a slice of the group's layout, of this shape, without the
+registers that are known to be equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A reduction of tensors of a group: along which dimension, of what, and what combining two costs."""
+    """A reduction of tensors of a group along dimension `axis`.
+
+    widths: bits per element of each operand. weight: clocks to combine two elements.
+    """
 
     op: OpNode
     axis: int
@@ -44,12 +50,12 @@ class Reduction:
     weight: float
     frequency: float
     stays: bool = False
-    """Whether it is not taken apart, whatever that would save."""
+    """True if the reduction must not be split across warps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """An operation that asks for a layout, or whose cost depends on it, and what it is called."""
+    """An operation that requires a layout or whose cost depends on the layout, and its name in remarks."""
 
     name: str
     op: OpNode
@@ -57,10 +63,12 @@ class Anchor:
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Values that share a layout; `shape` and `encoding` are theirs in the module as it is.
+    """Values that share a layout; `shape` and `encoding` are those of the values in the module.
 
-    work: clocks per warp and register, by what the registers are: of its own operations, which are not sliced,
-    and of those that are recomputed for it.
+    pinned: True if the group has to keep its encoding. accesses, locals, tensors: accesses to global, shared
+    and tensor memory, each with its frequency. work: clocks per warp and register of the group's own
+    elementwise operations and of the operations that are recomputed for it. requests: values that are
+    recomputed for the group, with their slices. parent: the group that absorbed this one.
     """
 
     shape: tuple[int, ...]
@@ -77,7 +85,7 @@ class Group:
     parent: Group | None = None
 
     def find(self) -> Group:
-        """The group that this one has become part of."""
+        """The group that this one is part of now; itself if none has absorbed it."""
         group = self
         while group.parent is not None:
             group = group.parent
@@ -87,16 +95,16 @@ class Group:
 
     @property
     def anchor_names(self) -> list[str]:
-        """What its anchors are called, each once."""
+        """The names of the anchors, each once."""
         return list(dict.fromkeys(anchor.name for anchor in self.anchors))
 
     @property
     def copies(self) -> bool:
-        """Whether tensors of it are copied from global to shared memory."""
+        """True if tensors of the group are copied asynchronously from global to shared memory."""
         return any(local.copied is not None for local, _ in self.locals)
 
     def absorb(self, other: Group) -> None:
-        """Make `other` a part of this group. Requires: both are found, and of one shape."""
+        """Make `other` a part of this group. Requires: neither is part of another, and both have one shape."""
         if other is self:
             return
         other.parent = self
@@ -117,7 +125,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An operand that takes a value across an edge."""
+    """An operand of an operation that takes the value of an edge."""
 
     op: OpNode
     index: int
@@ -125,7 +133,11 @@ class Use:
 
 @dataclass(eq=False, slots=True)
 class Edge:
-    """A value of `source`, in the slices `given` of its encoding, wanted in slices `wanted` of `target`'s."""
+    """A value of the group `source` that operations of the group `target` use.
+
+    given: path from the encoding of `source` to the one that the value has. wanted: path from the encoding of
+    `target` to the one that its operations need. A conversion is needed if the two encodings differ.
+    """
 
     value: ValueNode
     kind: Kind
@@ -139,13 +151,13 @@ class Edge:
 
     @property
     def changes_shape(self) -> bool:
-        """Whether it leads into a change of shape."""
+        """True if the operation that uses the value changes its shape."""
         return bool(self.wanted) and isinstance(self.wanted[0], ShapeChange)
 
 
 @dataclass(eq=False, slots=True)
 class Recipe:
-    """A value that is recomputed on demand."""
+    """A value that is recomputed in each layout that a group needs it in."""
 
     value: ValueNode
     op: OpNode
@@ -155,7 +167,12 @@ class Recipe:
 
 @dataclass
 class Graph:
-    """The problem. `owners` tells the group of each value and the slices between their encodings."""
+    """The problem.
+
+    owners: the group of each value, and the path from its encoding to the value's. recipes: the values that are
+    recomputed. aliases: for the result of each of the module's conversions, its operand. requests: each operand
+    that takes a recomputed value, the group that needs it, and the path from its encoding.
+    """
 
     groups: list[Group]
     edges: list[Edge]
@@ -164,10 +181,10 @@ class Graph:
     aliases: Mapping[ValueNode, ValueNode]
     requests: Sequence[tuple[Use, Group, Path]]
     converted_recipes: Sequence[tuple[Recipe, str, float]]
-    """Conversions of values that can be recomputed: what is converted, to which encoding, how often."""
+    """The module's conversions of recomputed values: the value, the encoding of the result, the frequency."""
 
     def resolve(self, value: ValueNode) -> ValueNode:
-        """What a value was converted from, through every conversion of the module."""
+        """The value before all of the module's conversions that lead to `value`."""
         while value in self.aliases:
             value = self.aliases[value]
         return value

@@ -1,9 +1,9 @@
 """A module's operations, values and blocks as plain Python objects, each read once.
 
-The bindings make a new object for every answer and compare values by calling into MLIR, which takes a
-microsecond or more; what is decided about layouts asks ten times as often as there are operations. What is here
-has the names that the bindings have for the same things, so that code which only looks takes either. It shows
-the module as it was when it was read.
+The Python bindings of MLIR make a new object for every query and compare values by a call into MLIR, which
+takes a microsecond or more. The assignment makes about ten queries for each operation. The nodes have the same
+attribute names as the bindings, so that code which only reads a module accepts both. They show the module as it
+was when it was read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triton_linear.lowering.plan.element import ElementType, element_type
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the type of a tensor says."""
+    """The type of a tensor: its shape, element type, encoding, and bits per element."""
 
     shape: tuple[int, ...]
     element: str
@@ -32,7 +32,8 @@ class Kind:
 
 
 def kind_of(type_: Type, texts: dict[Attribute | Type, str]) -> Kind | None:
-    """The kind of a tensor with an encoding, None for every other type; `texts`: attributes as they print."""
+    """The kind of a tensor type with an encoding, None for every other type; `texts`: a cache of printed
+    attributes and types."""
     if not isinstance(type_, RankedTensorType) or (encoding := type_.encoding) is None:
         return None
     parts = type_.element_type, encoding
@@ -42,7 +43,7 @@ def kind_of(type_: Type, texts: dict[Attribute | Type, str]) -> Kind | None:
 
 @dataclass(eq=False, slots=True)
 class OpNode:
-    """An operation; `op` is that of the bindings."""
+    """An operation; `op` is the object of the bindings."""
 
     op: Operation
     name: str
@@ -61,7 +62,8 @@ class OpNode:
 
     @property
     def operation(self) -> OpNode:
-        """Itself: the bindings show some operations as views, which have this."""
+        """The node itself: some operations of the bindings are views, with their operation as this
+        attribute."""
         return self
 
 
@@ -78,7 +80,7 @@ class ValueNode:
 
 @dataclass(eq=False, slots=True)
 class BlockNode:
-    """A block and what is in it."""
+    """A block with its arguments and operations."""
 
     owner: OpNode
     arguments: list[ValueNode] = field(default_factory=list)
@@ -93,7 +95,7 @@ class RegionNode:
 
 
 def read(ops: Iterable[Operation]) -> list[OpNode]:
-    """The nodes of these operations: an operation and all that is inside it, outermost first."""
+    """The nodes of `ops`. Requires: `ops` are one operation and all operations inside it, outermost first."""
     nodes: list[OpNode] = []
     values: dict[Value, ValueNode] = {}
     blocks: dict[Any, BlockNode] = {}

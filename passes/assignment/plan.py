@@ -1,8 +1,8 @@
-"""From a graph to the choice of a layout for each of its groups.
+"""Choose a layout for each group of a graph.
 
-Conversions are priced by the real planner, which takes milliseconds where registers are many. So edges start
-with lower bounds, and only those that an optimal assignment would pay are planned; when all that it pays is
-exact, it is optimal for the exact prices too.
+The planner of the lowering prices conversions exactly, but takes milliseconds for tensors of many registers. So
+edges start with lower bounds, and only conversions that an optimal assignment contains are planned. Once all of
+its conversions have exact prices, the assignment is optimal for exact prices too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from triton_linear.passes.framework.verifiers import DOTS
 
 @dataclass(frozen=True, slots=True)
 class AssignmentPrice:
-    """Clocks of global memory, and clocks of everything else. Both go on at a time: the cubic norm of the two
-    is what the whole takes, as with the pipes of a conversion."""
+    """Clocks of global memory, and clocks of everything else. The two overlap: together they take their cubic
+    norm, as the pipes of a conversion do."""
 
     memory: float
     other: float
@@ -35,12 +35,13 @@ class AssignmentPrice:
 
 @dataclass(frozen=True)
 class Assignment:
-    """The layout chosen for each group, and what the whole costs with and without it.
+    """The layout chosen for each group.
 
-    candidates: what there was to choose from, each with the price of the group alone. edges: the clocks of each
-    conversion before and after. recomputed: the clocks of each conversion of a value that will be computed
-    again instead. planned: how many conversions were planned to find it. optimal: whether no assignment of the
-    candidates is cheaper, a clock outside memory counting `weight` of one of it.
+    before, after: what the module costs with its own layouts and with the chosen ones. candidates: the layouts
+    that each group could choose from, with the price of the group without conversions. edges: the clocks of
+    each conversion before and after. recomputed: the clocks of each conversion that goes because its value is
+    recomputed instead. weight: how many clocks of memory one other clock counts. planned: how many conversions
+    were planned. optimal: True if no assignment of the candidates is cheaper by this weight.
     """
 
     chosen: Mapping[Group, Candidate]
@@ -61,15 +62,16 @@ class Assignment:
 
 
 @dataclass(eq=False)
-class _Pair:
-    """The prices of an edge by the choices of its sides, and which of them are exact."""
+class _EdgePrices:
+    """The prices of an edge: a row for each candidate of its source, a column for each of its target. `exact`
+    tells which are exact; the others are lower bounds."""
 
     edge: Edge
     table: Table
     exact: list[list[bool]] = field(repr=False)
 
     def forbid(self, forbidden: Callable[[float, bool], bool]) -> None:
-        """Price the entries that are forbidden, asked by price and whether that is exact, beyond any other."""
+        """Set the price of each entry to INFINITE for which `forbidden(price, exact)` is true."""
         for prices, exact in zip(self.table, self.exact, strict=True):
             for column, (clocks, known) in enumerate(zip(prices, exact, strict=True)):
                 if forbidden(clocks, known):
@@ -77,7 +79,7 @@ class _Pair:
 
 
 def _charge(edge: Edge, beside_dots: bool, policy: Policy) -> float:
-    """How much more a conversion there is charged if the module has none."""
+    """The factor on the price of a conversion on an edge where the module has none."""
     if any(not local.is_store for local, _ in edge.source.locals):
         return policy.new_after_local
     return policy.new_beside_dots if beside_dots and edge.frequency <= 1 else policy.new_conversion
@@ -85,7 +87,7 @@ def _charge(edge: Edge, beside_dots: bool, policy: Policy) -> float:
 
 @dataclass
 class _Search:
-    """Refines prices until an optimal assignment pays exact ones only."""
+    """Plans conversions until an optimal assignment contains only conversions with exact prices."""
 
     graph: Graph
     costs: AssignmentCosts
@@ -95,21 +97,23 @@ class _Search:
         target = self.costs.target
         lanes, warps = target.lanes.bit_length() - 1, self.costs.warps.bit_length() - 1
         self.policy = target.policy
-        self.found = Candidates(self.graph, lanes, warps, target).find()
+        self.candidates = Candidates(self.graph, lanes, warps, target).find()
         self.stored = {edge.source for edge in self.graph.edges if edge.target.locals}
-        self.alone = {group: self._alone(group, choices) for group, choices in self.found.items()}
+        self.group_prices = {
+            group: self._price_group(group, choices) for group, choices in self.candidates.items()
+        }
         self.planned = 0
         self.beside_dots = any(not DOTS.isdisjoint(group.anchor_names) for group in self.graph.groups)
-        self.pairs = [self._bounded(edge) for edge in self.graph.edges]
+        self.edge_prices = [self._bound_edge(edge) for edge in self.graph.edges]
         if not self.admits_new:
-            self._forbid_new()
+            self._forbid_new_conversions()
 
-    def _bounded(self, edge: Edge) -> _Pair:
-        """An edge with the price of what it has, and bounds of what else it may have."""
-        sources, targets = self.found[edge.source], self.found[edge.target]
+    def _bound_edge(self, edge: Edge) -> _EdgePrices:
+        """The prices of an edge: exact for the module's own layouts, lower bounds for all other candidates."""
+        sources, targets = self.candidates[edge.source], self.candidates[edge.target]
         table = [[0.0] * len(targets) for _ in sources]
         exact = [[False] * len(targets) for _ in sources]
-        pair = _Pair(edge, table, exact)
+        pair = _EdgePrices(edge, table, exact)
         givens = [self.costs.placed(candidate, edge.given, edge.kind.shape) for candidate in sources]
         wanteds = [self.costs.placed(candidate, edge.wanted, edge.kind.shape) for candidate in targets]
         if givens[0] == wanteds[0]:
@@ -124,10 +128,11 @@ class _Search:
                     table[row][column] = (least or 0.0) * charge
         return pair
 
-    def _refine(self, pair: _Pair, row: int, column: int) -> None:
+    def _refine(self, pair: _EdgePrices, row: int, column: int) -> None:
+        """Replace a lower bound by the exact price."""
         if pair.exact[row][column]:
             return
-        source, target = self.found[pair.edge.source][row], self.found[pair.edge.target][column]
+        source, target = self.candidates[pair.edge.source][row], self.candidates[pair.edge.target][column]
         clocks = self.costs.of_edge(pair.edge, source, target)
         if (row or column) and not pair.table[0][0] and clocks:
             clocks = clocks * _charge(pair.edge, self.beside_dots, self.policy) if self.admits_new else INFINITE
@@ -135,19 +140,19 @@ class _Search:
         pair.exact[row][column] = True
         self.planned += 1
 
-    def _forbid_new(self) -> None:
-        """Let no edge have a conversion that has none."""
+    def _forbid_new_conversions(self) -> None:
+        """Forbid conversions on edges where the module has none."""
         self.admits_new = False
-        for pair in self.pairs:
+        for pair in self.edge_prices:
             if not pair.table[0][0]:
                 pair.forbid(lambda clocks, exact: clocks > 0)
 
-    def _alone(self, group: Group, choices: Sequence[Candidate]) -> list[AssignmentPrice]:
-        """What each layout costs a group by itself.
+    def _price_group(self, group: Group, choices: Sequence[Candidate]) -> list[AssignmentPrice]:
+        """What a group costs in each of its candidates, without conversions.
 
-        Copies go on while dots work, and conversions do not wait for them: what they take at least is left out.
-        What is loaded to be stored to shared memory is waited for at once: what its load takes more counts
-        more.
+        Asynchronous copies run beside dots and conversions do not wait for them, so only their clocks above the
+        cheapest candidate count. A value that is loaded and then stored to shared memory is waited for at once,
+        so the clocks that its load takes longer than now count `waited_for` times more.
         """
         prices = [AssignmentPrice(*self.costs.of_group(group, choice)) for choice in choices]
         if group.copies:
@@ -160,39 +165,40 @@ class _Search:
         return prices
 
     def price(self, choices: Mapping[Group, int]) -> AssignmentPrice:
-        """What an assignment costs. Requires: its conversions are priced exactly."""
-        alone = [self.alone[group][choice] for group, choice in choices.items()]
+        """What an assignment costs. Requires: its conversions have exact prices."""
+        groups = [self.group_prices[group][choice] for group, choice in choices.items()]
         conversions = sum(
-            pair.table[choices[pair.edge.source]][choices[pair.edge.target]] for pair in self.pairs
+            pair.table[choices[pair.edge.source]][choices[pair.edge.target]] for pair in self.edge_prices
         )
-        return AssignmentPrice(sum(p.memory for p in alone), sum(p.other for p in alone) + conversions)
+        return AssignmentPrice(sum(p.memory for p in groups), sum(p.other for p in groups) + conversions)
 
     def run(self, seconds: float, rank: int = 0) -> Assignment:
+        """The assignment of that rank, 0 for the cheapest; `seconds` bounds each integer program."""
         graph = self.graph
         before = self.price(dict.fromkeys(graph.groups, 0))
         recomputed = [(each[0], self.costs.of_recipe(*each)) for each in graph.converted_recipes]
         before = AssignmentPrice(before.memory, before.other + sum(clocks for _, clocks in recomputed))
         weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
-        choices, solution = self._best(weight, seconds)
+        choices, solution = self._solve_with_exact_prices(weight, seconds)
         new = any(
             not pair.table[0][0] and pair.table[choices[pair.edge.source]][choices[pair.edge.target]]
-            for pair in self.pairs
+            for pair in self.edge_prices
         )
         enough = (1 - self.policy.new_saves) * before.clocks
         if new and not self.beside_dots and self.price(choices).clocks > enough:
-            self._forbid_new()
-            choices, solution = self._best(weight, seconds)
+            self._forbid_new_conversions()
+            choices, solution = self._solve_with_exact_prices(weight, seconds)
         if rank:
-            choices, solution = self._next(choices, solution, weight, seconds, rank)
+            choices, solution = self._ranked(choices, solution, weight, seconds, rank)
         edges = {
             pair.edge: (
                 pair.table[0][0],
                 pair.table[choices[pair.edge.source]][choices[pair.edge.target]],
             )
-            for pair in self.pairs
+            for pair in self.edge_prices
         }
-        priced = {g: list(zip(self.found[g], self.alone[g], strict=True)) for g in graph.groups}
-        chosen = {group: self.found[group][choice] for group, choice in choices.items()}
+        priced = {g: list(zip(self.candidates[g], self.group_prices[g], strict=True)) for g in graph.groups}
+        chosen = {group: self.candidates[group][choice] for group, choice in choices.items()}
         optimal = solution.optimal and self.planned < self.policy.planned_conversions
         after = self.price(choices)
         return Assignment(
@@ -208,48 +214,50 @@ class _Search:
             optimal,
         )
 
-    def _next(
+    def _ranked(
         self, best: Mapping[Group, int], solution: Solution, weight: float, seconds: float, rank: int
     ) -> tuple[Mapping[Group, int], Solution]:
-        """The choices of that rank: of those that are best if one group may not choose as in `best`, from 1 on.
+        """The choices of rank 1 or more.
 
-        Only groups are asked whose layouts differ in price by themselves. A module as it is does not count, and
-        ranks beyond what there is get the last one, or `best`.
+        For each group whose own price depends on its layout, the best choices are searched in which this group
+        does not choose as in `best`. The results are ranked by their clocks, from 1 on. The module's own
+        layouts do not count. If there are fewer results than `rank`, the last one is given; if there are none,
+        `best`.
         """
         taken = {tuple(best.values()), (0,) * len(best)}
-        found: list[tuple[float, Mapping[Group, int], Solution]] = []
+        ranked: list[tuple[float, Mapping[Group, int], Solution]] = []
         for group in self.graph.groups:
-            prices = self.alone[group]
+            prices = self.group_prices[group]
             if len({price.clocks for price in prices}) == 1:
                 continue
-            self.alone[group] = [
+            self.group_prices[group] = [
                 AssignmentPrice(INFINITE, INFINITE) if choice == best[group] else price
                 for choice, price in enumerate(prices)
             ]
             try:
-                choices, other = self._best(weight, seconds)
+                choices, other = self._solve_with_exact_prices(weight, seconds)
             finally:
-                self.alone[group] = prices
+                self.group_prices[group] = prices
             if tuple(choices.values()) not in taken:
                 taken.add(tuple(choices.values()))
-                found.append((self.price(choices).clocks, choices, other))
-        if not found:
+                ranked.append((self.price(choices).clocks, choices, other))
+        if not ranked:
             return best, solution
-        found.sort(key=lambda entry: entry[0])
-        _, choices, other = found[min(rank, len(found)) - 1]
+        ranked.sort(key=lambda entry: entry[0])
+        _, choices, other = ranked[min(rank, len(ranked)) - 1]
         return choices, other
 
-    def _best(self, weight: float, seconds: float) -> tuple[Mapping[Group, int], Solution]:
-        """The choices of least cost, all of whose conversions are priced exactly."""
+    def _solve_with_exact_prices(self, weight: float, seconds: float) -> tuple[Mapping[Group, int], Solution]:
+        """The choices of least cost. Ensures: all their conversions have exact prices."""
         present = dict.fromkeys(self.graph.groups, 0)
-        free = [group for group in self.graph.groups if len(self.found[group]) > 1]
+        free = [group for group in self.graph.groups if len(self.candidates[group]) > 1]
         place = {group: index for index, group in enumerate(free)}
         while True:
             solution = solve(self._problem(free, place, weight), seconds)
             choices = present | dict(zip(free, solution.choices, strict=True))
             inexact = [
                 (pair, row, column)
-                for pair in self.pairs
+                for pair in self.edge_prices
                 if not pair.exact[row := choices[pair.edge.source]][column := choices[pair.edge.target]]
             ]
             if not inexact:
@@ -258,15 +266,16 @@ class _Search:
                 for entry in inexact:
                     self._refine(*entry)
                 continue
-            for pair in self.pairs:
+            for pair in self.edge_prices:
                 pair.forbid(lambda clocks, exact: not exact)
 
     def _problem(self, free: Sequence[Group], place: Mapping[Group, int], weight: float) -> Problem:
-        """The problem over the groups that have a choice."""
+        """The problem whose variables are the groups with more than one candidate (`free`); `place` numbers
+        them."""
         problem = Problem(
-            [[price.memory + weight * price.other for price in self.alone[group]] for group in free]
+            [[price.memory + weight * price.other for price in self.group_prices[group]] for group in free]
         )
-        for pair in self.pairs:
+        for pair in self.edge_prices:
             table = [[clocks * weight for clocks in row] for row in pair.table]
             source, target = place.get(pair.edge.source), place.get(pair.edge.target)
             if source is not None and target is not None:
@@ -281,10 +290,11 @@ class _Search:
 def assign(
     graph: Graph, costs: AssignmentCosts, seconds: float = 1.0, *, admits_new: bool = True, rank: int = 0
 ) -> Assignment:
-    """The assignment of least modelled cost; `seconds` bounds an integer program, if one is needed.
-    `admits_new`: whether there may be conversions where the module has none. `rank`: 0 for the least cost, 1
-    and 2 for what comes next, each with another layout of some group that the best one has.
+    """The assignment of least modelled cost; `seconds` bounds each integer program, if one is needed.
 
-    Raises NoLayout where a group's present encoding has no layout.
+    admits_new: True if conversions may be added on edges where the module has none. rank: 0 for the least cost,
+    1 and more for the next ones, which differ from the best one in some group.
+
+    Raises NoLayout if a group's present encoding has no layout.
     """
     return _Search(graph, costs, admits_new).run(seconds, rank)

@@ -1,8 +1,8 @@
-"""Gives the values of a module the layouts that were chosen for them.
+"""Give the values of a module the layouts that were chosen for them.
 
-Groups get their new encodings; conversions on edges go and come as the two sides differ; values that are
-recomputed are made again in the encodings that are asked for, where they were made before; what nobody uses any
-more goes.
+Groups get their new encodings. An edge gets a conversion if its two encodings differ, and loses the one it has
+if they are equal. Recomputed values are computed in each encoding that a group needs, next to their old
+operation. Operations without uses are erased.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _DISPOSABLE = frozenset({"tt.expand_dims", "tt.broadcast", CONVERT})
 
 @dataclass
 class Rewriter:
-    """One rewriting of a module: `encodings` has the new encoding of each group of `graph`."""
+    """Rewrites one module: `encodings` has the new encoding of each group of `graph`.
+
+    made: values that were converted or recomputed, by the old value and the new encoding.
+    """
 
     graph: Graph
     ops: Sequence[Operation]
@@ -55,11 +58,12 @@ class Rewriter:
             use.op.op.operands[use.index] = self._recomputed(value, sliced(self.encodings[group], path))
         for edge in self.graph.edges:
             self._connect(edge)
-        self._follow(self._sweep())
+        self._number_moved_conversions(self._erase_unused())
 
-    def _follow(self, swept: Sequence[tuple[str, Attribute]]) -> None:
-        """Let conversions that were made stand for those of as many elements of the same type that are gone:
-        they have moved, as from behind a transposition to before it. `swept`: what is converted, by number."""
+    def _number_moved_conversions(self, swept: Sequence[tuple[str, Attribute]]) -> None:
+        """Give new conversions the numbers of erased ones of the same element count and type: such a conversion
+        has moved, for example from after a transposition to before it. `swept`: elements and number of each
+        erased conversion."""
         gone: dict[str, list[Attribute]] = {}
         for what, number in swept:
             gone.setdefault(what, []).append(number)
@@ -86,23 +90,23 @@ class Rewriter:
         wanted = sliced(self.encodings[edge.target], edge.wanted)
         shape = edge.kind.shape
         same = given == wanted
-        # Triton compares the layouts of what changes shape, not how they are written.
+        # For operations that change the shape, Triton compares layouts, not encodings.
         alike = same or (edge.changes_shape and layout_of(given, shape) == layout_of(wanted, shape))
         for use in edge.uses:
-            as_is = same or (alike and self._is_alone(edge, use.op))
+            as_is = same or (alike and self._is_only_operand(edge, use.op))
             operand = edge.value.value if as_is else self._converted(edge, wanted, use.op)
             old = use.op.op.operands[use.index]
             use.op.op.operands[use.index] = operand
             if not as_is and (before := _conversion(old)) is not None:
                 provenance.hand_over(before, operand.owner.operation)
 
-    def _is_alone(self, edge: Edge, user: OpNode) -> bool:
-        """Whether no other value is an operand: those of a join have to be of one type."""
+    def _is_only_operand(self, edge: Edge, user: OpNode) -> bool:
+        """True if the operation has no other operand: all operands of a join must have one type."""
         return all(self.graph.resolve(operand) is edge.value for operand in user.operands)
 
     def _converted(self, edge: Edge, encoding: str, user: OpNode) -> Value:
-        """The value of an edge in another encoding: converted where it is made, or before its user if that is
-        in a branch or after a loop."""
+        """The value of an edge, converted to `encoding` right after the operation or block argument that gives
+        it."""
         value = edge.value
         key = value, encoding
         if (found := self.made.get(key)) is not None:
@@ -119,7 +123,7 @@ class Rewriter:
         return conversion.results[0]
 
     def _recomputed(self, value: ValueNode, encoding: str) -> Value:
-        """A value that can be recomputed, in an encoding."""
+        """A recomputed value in `encoding`: cloned operations, or the old value if it has the encoding."""
         key = value, encoding
         found = self.made.get(key)
         if found is not None:
@@ -148,9 +152,9 @@ class Rewriter:
         self.made[key] = clone.results[0]
         return clone.results[0]
 
-    def _sweep(self) -> list[tuple[str, Attribute]]:
-        """Erase what has lost its last use, users first; gives what the module's own conversions among that
-        converted, and their numbers."""
+    def _erase_unused(self) -> list[tuple[str, Attribute]]:
+        """Erase operations without uses, users first. Returns elements and number of each erased conversion
+        that the module had before."""
         swept: list[tuple[str, Attribute]] = []
         pending = [op for op in reversed(self.ops) if _is_disposable(op)]
         for op in pending:
@@ -162,13 +166,13 @@ class Rewriter:
 
 
 def _elements(conversion: Operation) -> str:
-    """How many elements of which type are converted."""
+    """The number and type of the elements that are converted, as text."""
     type_ = conversion.results[0].type
     return f"{prod(type_.shape)} {type_.element_type}"
 
 
 def _conversion(value: Value) -> Operation | None:
-    """The conversion that gives a value, if one does."""
+    """The conversion whose result `value` is, or None."""
     op = getattr(value.owner, "operation", None)  # a block has none
     return op if op is not None and op.name == CONVERT else None
 

@@ -1,8 +1,9 @@
-"""Which warps run which operations, and what is known of all values, whoever runs them.
+"""Which warps run which operations, and what is known about all values of a module.
 
-A *scope* is what the same warps of a CTA run: the kernel's own warps everything but partitions, those of a
-partition its region. No tensor goes from one scope to another but as a capture of `ttg.warp_specialize`, which
-keeps its layout on both sides, so each scope is a problem of its own, with its own number of warps.
+A *scope* is the operations that the same warps of a CTA run. The warps of a partition run its region; the
+kernel's own warps run everything else. A tensor passes from one scope to another only as a capture of
+`ttg.warp_specialize`, which keeps its layout on both sides. So each scope is a problem of its own, with its own
+number of warps.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from triton_linear.passes.reductions.region import SCAN
 
 @dataclass(eq=False)
 class Scope:
-    """What some warps run. warps: how many. name: empty for the kernel's own. arguments: what its region
-    captures."""
+    """The operations that the same warps run. warps: their number. name: empty for the kernel's own warps.
+    arguments: what the region captures."""
 
     warps: int
     name: str = ""
@@ -34,15 +35,16 @@ class Scope:
 
     @property
     def place(self) -> Operation:
-        """The operation at which decisions about it are reported: the module for the kernel's own warps."""
+        """The operation at which remarks about the scope are reported: the module for the kernel's own
+        warps."""
         return self.ops[0].op
 
 
 def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
-    """The scopes of a module, the first that of the kernel's own warps. An operation is in one, or in none if
-    it is in a function that warp-specialised regions call.
+    """The scopes of a module, first the one of the kernel's own warps. Each operation is in one scope, or in
+    none if it is in a function that warp-specialised regions call.
 
-    Requires: the nodes are those of a module that says its number of warps.
+    Requires: the nodes are those of a module that states its number of warps.
     """
     module = nodes[0].op
     home = Scope(module.attributes[NUM_WARPS].value)
@@ -55,7 +57,7 @@ def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
         scope = home if node.block is None else of_block[node.block]
         warps: Sequence[int] = ()
         if node.name == PARTITIONS and scope is home:
-            assert node.parent is not None  # the operation stands nowhere else
+            assert node.parent is not None  # the operation is only valid inside ttg.warp_specialize
             warps = warps_of_partitions(node.parent.op)
         elif node.name == "tt.func" and node.attributes["sym_name"].value in called:
             diagnostics.remark(
@@ -74,10 +76,10 @@ def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
 
 @dataclass
 class Facts:
-    """What is known of the values of a module.
+    """What is known about the values of a module.
 
-    producers: the operation of each result. scans: the blocks that have scans. clusters: whether kernels have
-    several CTAs a cluster.
+    producers: the operation of each result. scans: the blocks that contain scans. clusters: True if a cluster
+    has several CTAs.
     """
 
     producers: Mapping[ValueNode, OpNode]
@@ -88,7 +90,7 @@ class Facts:
 
     @classmethod
     def of(cls, nodes: Sequence[OpNode], unknown_trips: int) -> Facts:
-        """Those of the nodes of a module; `unknown_trips` as `Frequencies` has it."""
+        """The facts of the nodes of a module; `unknown_trips` as for `Frequencies`."""
         producers = {result: op for op in nodes for result in op.results}
         axis = AxisAnalysis(producers)
         scans = frozenset(op.block for op in nodes if op.name == SCAN)

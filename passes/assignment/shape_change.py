@@ -1,4 +1,4 @@
-"""Operations that give elements other coordinates and leave them where they are.
+"""Operations that give elements other coordinates and leave them in their registers.
 
 The layout of the result follows from that of the operand, and back.
 """
@@ -16,7 +16,8 @@ _REORDERS = ("allow_reorder", "efficient_layout")
 
 @dataclass(frozen=True, slots=True)
 class ShapeChange:
-    """One of these operations: the shapes of its operands and of its results, and the order of a transpose."""
+    """A transpose, reshape, join or split: the shapes of its operands and results, and the order of a
+    transpose."""
 
     name: str
     operand: tuple[int, ...]
@@ -25,14 +26,14 @@ class ShapeChange:
 
     @classmethod
     def of(cls, op: Operation) -> ShapeChange | None:
-        """None for a reshape that may move elements."""
+        """The shape change that `op` is; None for a reshape that may move elements."""
         if any(name in op.attributes for name in _REORDERS):
             return None
         order = tuple(op.attributes["order"]) if op.name == "tt.trans" else ()
         return cls(op.name, tuple(op.operands[0].type.shape), tuple(op.results[0].type.shape), order)
 
     def forward(self, layout: LinearLayout) -> LinearLayout | None:
-        """The layout of the results of operands with this one; None where there is none."""
+        """The layout of the results if the operands have `layout`; None if no layout fits."""
         if self.name == "tt.trans":
             return transfer.trans(layout, self.order)
         if self.name == "tt.reshape":
@@ -40,13 +41,13 @@ class ShapeChange:
         return transfer.join(layout) if self.name == "tt.join" else transfer.split(layout)
 
     def backward(self, layout: LinearLayout) -> LinearLayout | None:
-        """The layout of operands whose results have this one; None where there is none."""
+        """The layout of the operands if the results have `layout`; None if no layout fits."""
         if self.name == "tt.trans":
-            found: LinearLayout | None = transfer.trans_backward(layout, self.order)
+            operand: LinearLayout | None = transfer.trans_backward(layout, self.order)
         elif self.name == "tt.reshape":
-            found = transfer.reshape_backward(layout, self.operand)
+            operand = transfer.reshape_backward(layout, self.operand)
         elif self.name == "tt.join":
-            found = transfer.join_backward(layout)
+            operand = transfer.join_backward(layout)
         else:
-            found = transfer.split_backward(layout)
-        return found if found is not None and self.forward(found) == layout else None
+            operand = transfer.split_backward(layout)
+        return operand if operand is not None and self.forward(operand) == layout else None

@@ -1,9 +1,9 @@
-"""Choosing one candidate for each variable so that unary and pairwise costs add up to the least.
+"""Choose one candidate for each variable so that the sum of unary and pairwise costs is least.
 
-Variables are eliminated one by one: what the best choice for a variable costs, for each choice of its
-neighbours, becomes a table over these. That is exact; on trees, which most kernels are, the tables are no
-larger than the given ones. Where they would grow too large the whole is an integer program, given to HiGHS with
-a time limit.
+Variables are eliminated one after another: the cost of the best choice for a variable, for each combination of
+choices of its neighbours, becomes a table over the neighbours. This is exact. On trees, which most kernels are,
+the tables are no larger than the given ones. If a table would grow too large, HiGHS solves the problem as an
+integer program with a time limit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 from triton_linear.dialect.records import dataclass
 
 Table = list[list[float]]
-"""What two variables cost: a row for each choice of the first. Tables are small, so numpy would only cost the
-time to import it."""
+"""The costs of two variables: a row for each choice of the first, a column for each of the second. Tables are
+so small that importing numpy would take longer than it saves."""
 
 MOST_ENTRIES = 200_000
 
@@ -30,14 +30,15 @@ MOST_ENTRIES = 200_000
 class Problem:
     """Variables with costs for each choice, and for each pair of choices of two variables.
 
-    A pair's table has the choices of the lower variable as rows.
+    unary: for each variable, the cost of each choice. pairs: tables by two variables (a, b) with a < b; the
+    rows are the choices of a.
     """
 
     unary: list[list[float]]
     pairs: dict[tuple[int, int], Table] = field(default_factory=dict)
 
     def add_pair(self, a: int, b: int, table: Table) -> None:
-        """Add costs that depend on two variables, or twice on one."""
+        """Add costs that depend on two variables; if `a` and `b` are the same, the diagonal counts."""
         if a == b:
             self.unary[a] = [cost + table[choice][choice] for choice, cost in enumerate(self.unary[a])]
             return
@@ -49,15 +50,15 @@ class Problem:
         self.pairs[a, b] = table
 
     def cost(self, choices: Sequence[int]) -> float:
-        """What an assignment costs."""
+        """The total cost of these choices."""
         total = sum(costs[choice] for costs, choice in zip(self.unary, choices, strict=True))
         return total + sum(table[choices[a]][choices[b]] for (a, b), table in self.pairs.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The choice for each variable, and who made it: "elimination", which is exact, or "HiGHS", which is unless
-    its time ran out."""
+    """The choice for each variable, and the solver: "elimination", which is exact, or "HiGHS", which is exact
+    unless its time ran out."""
 
     choices: tuple[int, ...]
     solver: str
@@ -66,13 +67,14 @@ class Solution:
 
 @dataclass
 class _Factor:
-    """What some variables cost: an entry for each combination of their choices, those of the last fastest."""
+    """The costs of some variables (`scope`): an entry for each combination of their choices; the choice of the
+    last variable changes fastest."""
 
     scope: tuple[int, ...]
     costs: list[float]
 
     def over(self, variables: Sequence[int], sizes: Sequence[int]) -> list[float]:
-        """The same for each combination of more variables, or of the same in another order."""
+        """The costs as a table over `variables`, which contain the scope, in any order."""
         strides, stride = {}, 1
         for variable in reversed(self.scope):
             strides[variable] = stride
@@ -88,15 +90,17 @@ class _Factor:
 def solve(problem: Problem, seconds: float = 1.0) -> Solution:
     """The choices of least cost.
 
-    Ensures: exact, unless the tables would exceed `MOST_ENTRIES` and HiGHS needs more than `seconds`.
+    Ensures: the solution is optimal, unless a table would exceed `MOST_ENTRIES` entries and HiGHS needs more
+    than `seconds`.
     """
-    choices = _eliminated(problem)
+    choices = _solve_by_elimination(problem)
     if choices is not None:
         return Solution(choices, "elimination", True)
-    return _programmed(problem, seconds)
+    return _solve_as_integer_program(problem, seconds)
 
 
-def _eliminated(problem: Problem) -> tuple[int, ...] | None:
+def _solve_by_elimination(problem: Problem) -> tuple[int, ...] | None:
+    """The choices of least cost; None if a table would exceed `MOST_ENTRIES` entries."""
     sizes = [len(costs) for costs in problem.unary]
     factors = [_Factor((i,), costs) for i, costs in enumerate(problem.unary)]
     factors += [_Factor(pair, list(chain.from_iterable(table))) for pair, table in problem.pairs.items()]
@@ -104,7 +108,7 @@ def _eliminated(problem: Problem) -> tuple[int, ...] | None:
     for factor in factors:
         for variable in factor.scope:
             touching[variable].append(factor)
-    scopes = {v: _neighbourhood(touching[v], v) for v in touching}
+    scopes = {v: _neighbours(touching[v], v) for v in touching}
     entries = {v: math.prod([sizes[u] for u in scope]) for v, scope in scopes.items()}
     decided: list[tuple[int, tuple[int, ...], list[int]]] = []
     while entries:
@@ -117,15 +121,15 @@ def _eliminated(problem: Problem) -> tuple[int, ...] | None:
         for factor in touching[variable]:
             costs = list(map(add, costs, factor.over((*scope, variable), sizes)))
         rows = [costs[start : start + size] for start in range(0, combined, size)]
-        made = _Factor(scope, list(map(min, rows)))
-        decided.append((variable, scope, list(map(list.index, rows, made.costs))))
+        remaining = _Factor(scope, list(map(min, rows)))
+        decided.append((variable, scope, list(map(list.index, rows, remaining.costs))))
         for factor in touching.pop(variable):
             for other in factor.scope:
                 if other != variable:
                     touching[other].remove(factor)
         for other in scope:
-            touching[other].append(made)
-            scopes[other] = _neighbourhood(touching[other], other)
+            touching[other].append(remaining)
+            scopes[other] = _neighbours(touching[other], other)
             entries[other] = math.prod([sizes[u] for u in scopes[other]])
     choices = [0] * len(sizes)
     for variable, scope, best in reversed(decided):
@@ -136,13 +140,13 @@ def _eliminated(problem: Problem) -> tuple[int, ...] | None:
     return tuple(choices)
 
 
-def _neighbourhood(factors: Sequence[_Factor], variable: int) -> tuple[int, ...]:
+def _neighbours(factors: Sequence[_Factor], variable: int) -> tuple[int, ...]:
     return tuple(sorted({v for factor in factors for v in factor.scope} - {variable}))
 
 
-def _programmed(problem: Problem, seconds: float) -> Solution:
-    """The problem as an integer program: one binary variable a choice, one continuous one a pair of choices,
-    whose rows and columns sum to those of the choices."""
+def _solve_as_integer_program(problem: Problem, seconds: float) -> Solution:
+    """Solve the problem as an integer program: a binary variable for each choice, and a continuous variable for
+    each pair of choices. Each row and column of a pair's variables sums to the variable of its choice."""
     highspy: Any = importlib.import_module("highspy")  # takes a tenth of a second, and is seldom needed
 
     began = time.perf_counter()
@@ -160,8 +164,8 @@ def _programmed(problem: Problem, seconds: float) -> Solution:
         for column, variable in zip(zip(*both, strict=True), choose[b], strict=True):
             model.addConstr(sum(column) == variable)
     model.setOptionValue("time_limit", max(0.0, seconds - (time.perf_counter() - began)))
-    # A process that is forked after HiGHS started threads would wait for them forever: it gets none, unless
-    # somebody in this process settled another number, which it refuses to change.
+    # If HiGHS had started threads, a process forked later would wait for them forever: so it runs on one
+    # thread, unless other code in this process has set another number, which HiGHS refuses to change.
     for threads in (1, 0):
         model.setOptionValue("threads", threads)
         if model.run() != highspy.HighsStatus.kError:

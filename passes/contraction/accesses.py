@@ -1,4 +1,4 @@
-"""What accesses to global memory cost more when their elements are in another order."""
+"""How much more accesses to global memory cost with their elements in another order."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ACCESSES: Mapping[str, tuple[int, int, bool]] = {
     "amdg.buffer_load": (1, 3, False),
     "amdg.buffer_store": (2, 4, True),
 }
-"""The places of an access's pointers and of its mask among all operands it may have, and whether it stores. In
-front of offsets, which some take instead, is the pointer they start from."""
+"""For each access: the number of the operand that is its pointers or offsets, the number of its mask, and
+whether it stores. Optional operands count. The operand before offsets is their base pointer."""
 _SEGMENTS = "operandSegmentSizes"
 VECTORS = "contiguity"
-"""How many elements an access has in a vector, whatever is known of its pointers."""
+"""The attribute that states the vector length of an access, whatever the axis analysis knows."""
 
 
 def dearer(
@@ -39,9 +39,10 @@ def dearer(
     frequencies: Frequencies,
     costs: MemoryCosts,
 ) -> float:
-    """Clocks of one warp that the accesses among `ops` take longer with the pointers of `places` in `order`.
+    """Clocks of one warp that the accesses among `ops` take longer if the pointers in `places` are in `order`,
+    each along its axis.
 
-    Raises Stuck where their vectors would be narrower, or would not be what an operation says they are.
+    Raises Stuck if a vector would be narrower, or would break the `contiguity` that an operation states.
     """
     table = LayoutTable()
     added = 0.0
@@ -67,7 +68,7 @@ def dearer(
 
 
 def _keeps_promise(op: Operation, registers: Sequence[tuple[int, ...]], along: int, order: Order) -> bool:
-    """Whether the vectors stay that an operation says it has, which Triton takes its word for."""
+    """True if the order keeps the vectors whose length the operation states: Triton trusts the attribute."""
     if VECTORS not in op.attributes:
         return True
     inside = registers[: op.attributes[VECTORS].value.bit_length() - 1]
@@ -76,7 +77,7 @@ def _keeps_promise(op: Operation, registers: Sequence[tuple[int, ...]], along: i
 
 
 def operands_of(op: Operation) -> tuple[int, int | None]:
-    """Which operands of an access are its pointers, or offsets, and its mask, if it has one."""
+    """The numbers of the operands of an access that are its pointers or offsets, and its mask or None."""
     place, mask_place, _ = ACCESSES[op.name]
     if _SEGMENTS not in op.attributes:
         return place, mask_place if mask_place < len(op.operands) else None
@@ -86,7 +87,7 @@ def operands_of(op: Operation) -> tuple[int, int | None]:
 
 
 def access_of(op: Operation, axis: AxisAnalysis) -> GlobalAccess:
-    """What an operation that is one of `ACCESSES` does."""
+    """The access of an operation, one of `ACCESSES`, to global memory."""
     place, mask_place, stores = ACCESSES[op.name]
     operands: list[Value | None] = list(op.operands)
     if _SEGMENTS in op.attributes:
@@ -102,7 +103,7 @@ def access_of(op: Operation, axis: AxisAnalysis) -> GlobalAccess:
 
 
 def permuted(access: GlobalAccess, along: int, order: Order) -> GlobalAccess:
-    """The access with element i along an axis being what element order(i) was."""
+    """The access with the elements along an axis permuted: element i is the original element order(i)."""
     deltas = list(access.pointer.deltas)
     deltas[along] = tuple(deltas[along][place] for place in order)
     mask = access.mask

@@ -1,7 +1,8 @@
 """Orders of an axis: permutations of the bits of its coordinates.
 
-An order is the tuple whose entry b is the bit that bit b goes to: order(i) is the sum of 2^order[b] over the
-bits b that are set in i. Values along an axis are in this order if element i is what element order(i) was.
+An order is a tuple whose entry b is the bit that bit b moves to: order(i) is the sum of 2^order[b] over the
+bits b that are set in i. A value is in this order along an axis if its element i is the original element
+order(i).
 """
 
 from __future__ import annotations
@@ -19,31 +20,32 @@ def inverse(order: Order) -> Order:
 
 
 def images(order: Order) -> list[int]:
-    """Where each coordinate goes.
+    """order(i) for each coordinate i.
 
     >>> images((1, 0))
     [0, 2, 1, 3]
     """
-    found = [0]
+    result = [0]
     for bit in order:
-        found += [image | 1 << bit for image in found]
-    return found
+        result += [image | 1 << bit for image in result]
+    return result
 
 
 def shifts(order: Order) -> dict[int, int]:
-    """The bits that move by the same distance, as a mask by that distance.
+    """For each distance, the mask of the bits that move by it.
 
     >>> shifts((0, 2, 1))
     {0: 1, 1: 2, -1: 4}
     """
-    found: dict[int, int] = {}
+    masks: dict[int, int] = {}
     for bit, place in enumerate(order):
-        found[place - bit] = found.get(place - bit, 0) | 1 << bit
-    return found
+        masks[place - bit] = masks.get(place - bit, 0) | 1 << bit
+    return masks
 
 
 def runs(order: Order) -> Iterator[tuple[int, int, int]]:
-    """Bits that stay next to each other, highest first: the lowest of them, where it goes, and how many.
+    """Runs of bits that stay next to each other, highest first: the lowest bit of the run, the bit that it
+    moves to, and the length.
 
     >>> list(runs((0, 2, 3, 1)))
     [(3, 1, 1), (1, 2, 2), (0, 0, 1)]
@@ -56,10 +58,10 @@ def runs(order: Order) -> Iterator[tuple[int, int, int]]:
 
 
 def aligning(source: LinearLayout, wanted: LinearLayout, axis: int) -> Order | None:
-    """The order of `axis` that takes each lane and warp of `source` to what it has in `wanted`.
+    """The order of `axis` in which each lane and warp has the same elements in `source` as in `wanted`.
 
-    Applied to the coordinates along the axis it leaves a conversion between the two nothing to do but to
-    permute a thread's registers. None where there is none, or none is needed.
+    If the coordinates along the axis are put in this order, a conversion from `source` to `wanted` only
+    permutes the registers of each thread. None if there is no such order, or if the present one is.
 
     >>> acc = LinearLayout.from_bases([("register", [(1,)]), ("lane", [(2,), (4,)])], ["dim0"])
     >>> operand = LinearLayout.from_bases([("register", [(4,)]), ("lane", [(1,), (2,)])], ["dim0"])
@@ -85,19 +87,19 @@ def aligning(source: LinearLayout, wanted: LinearLayout, axis: int) -> Order | N
                 return None
     if len(set(goes.values())) < len(goes):
         return None
-    left = [bit for bit in range(bits) if bit not in goes]
-    open_ = [place for place in range(bits) if place not in goes.values()]
-    for bit in [bit for bit in left if bit in open_]:
+    free_bits = [bit for bit in range(bits) if bit not in goes]
+    free_places = [place for place in range(bits) if place not in goes.values()]
+    for bit in [bit for bit in free_bits if bit in free_places]:
         goes[bit] = bit
-        left.remove(bit)
-        open_.remove(bit)
-    goes.update(zip(left, open_, strict=True))
+        free_bits.remove(bit)
+        free_places.remove(bit)
+    goes.update(zip(free_bits, free_places, strict=True))
     order = tuple(goes[bit] for bit in range(bits))
     return None if order == tuple(range(bits)) else order
 
 
 def reordered_layout(layout: LinearLayout, axis: int, order: Order) -> LinearLayout:
-    """The layout of a tensor once element i along `axis` has become element order(i)."""
+    """The layout of a tensor after element i along `axis` has become element order(i)."""
 
     def moved(basis: tuple[int, ...]) -> tuple[int, ...]:
         image = sum(1 << order[bit] for bit in range(len(order)) if basis[axis] >> bit & 1)

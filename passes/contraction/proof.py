@@ -1,14 +1,16 @@
-"""The proof that a module whose axes were put in another order computes what it did.
+"""The proof that a module with permuted axes computes the same results as before.
 
-It takes the rewritten module, and the claim of the rewriting: which values are in the new order, and along
-which axis. What is shown is
+It reads the rewritten module and the claims of the rewriting: which values are in the new order, and along
+which axis. It shows that
 
-1. that each operation is consistent: of axes that it ties, either all are in the new order (or the value is the
-   same everywhere along them) or none is; and an axis in the new order is tied, or its order does not matter;
-2. that nothing is promised any more of elements next to each other of what is in the new order;
-3. that the operations that change the order do so as claimed: what is computed from a range is run, and changes
+1. each operation is consistent: of the axes that it ties, either all are in the new order or none is (an axis
+   along which a value is constant counts as both); and each axis in the new order is tied, or its order has no
+   effect;
+2. no value in the new order has hints about neighbouring elements;
+3. the operations that change the order do so as claimed: values computed from a range are evaluated, and
+changes
    of shape are followed on the bits of coordinates;
-4. that without those it is the module that it was (`assignment.equivalence`).
+4. without these operations the module equals the original (`analysis.equivalence`).
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ _ARITHMETIC = {
 def check(
     ops: Sequence[Operation], order: Order, claims: Mapping[Value, int], erased: Mapping[Value, Value]
 ) -> dict[Value, Value]:
-    """Show the first three of what is to be shown; raises NotProved where that fails.
+    """Show points 1 to 3; raises NotProved if one fails.
 
-    Gives each value on the way from one order to the other, by that from which the way begins.
+    Returns the values that change the order, each with the value in the other order that it is computed from.
     """
     producers = producers_of(ops)
     same = Invariance(producers)
@@ -54,23 +56,24 @@ def check(
 
 
 def _between(result: Value, source: Value, producers: Mapping[Value, Operation]) -> set[Value]:
-    """The values that lead from one to another, without the first."""
-    found: set[Value] = set()
+    """The values that `result` is computed from, up to and without `source`."""
+    seen: set[Value] = set()
     pending = [result]
     while pending:
         value = pending.pop()
-        if value == source or value in found:
+        if value == source or value in seen:
             continue
-        found.add(value)
+        seen.add(value)
         pending += producers[value].operands
-    return found
+    return seen
 
 
 def _check_ties(op: Operation, claims: Mapping[Value, int], same: Invariance) -> None:
+    """Show point 1 for an operation."""
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     values = [*op.operands, *op.results, *arguments]
     claimed = [(value, claims[value]) for value in values if value in claims]
-    # What a block yields is tied to what its loop or branch gives.
+    # The operands of a yield are tied to the results of its loop or branch.
     ties_it = op.parent.operation if op.name == "scf.yield" else op
     tied = ties(ties_it) if claimed else Ties()
     for place in claimed:
@@ -89,8 +92,8 @@ def _check_change(
     claims: Mapping[Value, int],
     producers: Mapping[Value, Operation],
 ) -> None:
-    """Element i of `result` has to be element p(i) of `source`, where p is the order of the one after the
-    inverse of that of the other."""
+    """Show that element i of `result` is element p(i) of `source`, where p is `order` if `result` is in the new
+    order, and its inverse if `source` is."""
     shape = extents(source.type)
     axis = claims.get(result, claims.get(source))
     if axis is None or extents(result.type) != shape or {shape[axis]} != {1 << len(order)}:
@@ -98,10 +101,10 @@ def _check_change(
     if source in claims and result in claims:
         raise NotProved("an order is changed twice")
     goes = order if result in claims else inverse(order)
-    begins = producers.get(source)  # what a loop carries has none
+    begins = producers.get(source)  # None for a value that a loop carries
     if begins is not None and begins.name == "tt.make_range" and producers[result].name in _ARITHMETIC:
         numbers = range(begins.attributes["start"].value, begins.attributes["end"].value)
-        same = _computed(result, source, numbers, producers) == [numbers[i] for i in images(goes)]
+        same = _evaluate(result, source, numbers, producers) == [numbers[i] for i in images(goes)]
     else:
         bit_of = {place: bit for bit, place in enumerate(places(shape))}
         expected = [bit_of[at, goes[bit] if at == axis else bit] for at, bit in places(shape)]
@@ -110,10 +113,10 @@ def _check_change(
         raise NotProved(f"'{producers[result].name}' does not give the order that is claimed")
 
 
-def _computed(
+def _evaluate(
     value: Value, source: Value, numbers: Sequence[int], producers: Mapping[Value, Operation]
 ) -> list[int]:
-    """The elements of a value that is made of `source`, which has these, and constants."""
+    """The elements of a value computed from constants and `source`, whose elements are `numbers`."""
     if value == source:
         return list(numbers)
     op = producers[value]
@@ -121,5 +124,5 @@ def _computed(
         return [op.attributes["value"].get_splat_value().value] * len(numbers)
     if op.name not in _ARITHMETIC:
         raise NotProved(f"'{op.name}' is not known to change an order")
-    taken = [_computed(operand, source, numbers, producers) for operand in op.operands]
+    taken = [_evaluate(operand, source, numbers, producers) for operand in op.operands]
     return list(map(_ARITHMETIC[op.name], *taken))

@@ -1,9 +1,10 @@
-"""What has to be put in another order so that a value is, along one of its axes.
+"""The values that must be in another order so that a given value is, along one of its axes.
 
-From the value it goes both ways. What is computed from values in the new order is in it as well, along the axis
-that is tied to theirs; and what an operation takes beside them has to be. Ranges can be made in any order, so
-what is computed from ranges and scalars alone is made a second time where it is needed, and other users keep
-it as it is. Everything else (what is loaded, carried round a loop, or written to memory) changes for all.
+The region grows from the value to its users and to its operands. The results of an operation on values in the
+new order are in the new order too, along the tied axes, and so must be its other operands. Ranges can be made
+in
+any order: so values computed from ranges and scalars alone are cloned in the new order (twins), and other users
+keep the original. All other values (loaded, carried by a loop, or stored) change their order for all users.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _LOOPS = frozenset({"scf.for", "scf.if"})
 
 
 class Stuck(Exception):
-    """An operation needs its elements in the order they have."""
+    """An operation needs its elements in their present order."""
 
 
 @dataclass
 class ModuleIndex:
-    """The operations of a module, with what makes and takes each value."""
+    """The operations of a module, with the producer and the users of each value."""
 
     ops: Sequence[Operation]
     users: dict[Value, list[Operation]] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class ModuleIndex:
         self.same = Invariance(self.producers)
         for op in self.ops:
             if op.name == "scf.yield" and op.parent.operation.name in _LOOPS:
-                continue  # its loop or branch takes what it has
+                continue  # the loop or branch counts as the user of these operands
             for operand in op.operands:
                 self.users.setdefault(operand, []).append(op)
             if op.name in _LOOPS:
@@ -49,16 +50,16 @@ class ModuleIndex:
                     self.users.setdefault(operand, []).append(op)
 
     def maker(self, value: Value) -> Operation | None:
-        """The operation that defines a value or carries it round a loop; None for arguments of functions."""
+        """The operation that defines a value, or the loop that carries it; None for arguments of functions."""
         return self.producers.get(value) or self.carried.get(value)
 
 
 @dataclass
 class Region:
-    """Values by the axis along which they change their order.
+    """Values that change their order, each with the axis along which it does.
 
-    changed: those that are in the new order. twins: those that are made in it a second time. ends: conversions,
-    of those that may end the region, that take a value of it.
+    changed: values that are in the new order for all users. twins: values that are cloned in the new order.
+    ends: the conversions from `may_end` that take a value of the region.
     """
 
     module: ModuleIndex
@@ -69,21 +70,22 @@ class Region:
     _pending: list[tuple[Value, int, bool]] = field(default_factory=list)
 
     def grow(self, value: Value, axis: int, *, forward: bool) -> None:
-        """Take in all that has to change so that `value`, made or taken here, is in another order.
+        """Add all values that must change so that `value` is in the new order.
 
-        `forward` is whether it is the result of what ends the region. Raises Stuck where it cannot be.
+        `forward`: True if `value` is the result of a conversion that ends the region; then only its users
+        change. Raises Stuck if an operation needs the present order.
         """
         if forward:
-            self._settle(value, axis, made=False)
+            self._change(value, axis, made=False)
         else:
             self._pending.append((value, axis, False))
         while self._pending:
             wanted, along, settled = self._pending.pop()
             if settled:
-                self._settle(wanted, along, made=True)
+                self._change(wanted, along, made=True)
             else:
-                self._demand(wanted, along)
-        # What is wanted in the new order behind a conversion as well does not end there.
+                self._require(wanted, along)
+        # A conversion whose result is in the new order as well does not end the region.
         self.ends = [end for end in self.ends if end.results[0] not in self.changed]
 
     def _known(self, value: Value, axis: int, among: Mapping[Value, int]) -> bool:
@@ -91,24 +93,25 @@ class Region:
             raise Stuck("two axes of a value would have to be in another order")
         return value in among
 
-    def _demand(self, value: Value, axis: int) -> None:
-        """A value is taken beside others that are in the new order."""
+    def _require(self, value: Value, axis: int) -> None:
+        """Require that `value`, an operand beside others in the new order, is in the new order."""
         if self.module.same(value, axis):
             return
         if self._known(value, axis, self.changed) or self._known(value, axis, self.twins):
             return
         op = self.module.producers.get(value)
         if op is None or not is_pure(op):
-            self._settle(value, axis, made=True)
+            self._change(value, axis, made=True)
             return
         self.twins[value] = axis
         if op.name == "tt.make_range":
             if op.attributes["start"].value != 0:
                 raise Stuck("a range does not begin at zero")
             return
-        self._go_on(op, (value, axis), results=False)
+        self._follow_ties(op, (value, axis), results=False)
 
-    def _settle(self, value: Value, axis: int, *, made: bool) -> None:
+    def _change(self, value: Value, axis: int, *, made: bool) -> None:
+        """Put `value` into the new order for all users; with `made`, its producer gives it in this order."""
         if self._known(value, axis, self.changed):
             return
         self._known(value, axis, self.twins)
@@ -116,7 +119,7 @@ class Region:
         self.twins.pop(value, None)
         maker = self.module.maker(value) if made else None
         if maker is not None:
-            self._go_on(maker, (value, axis))
+            self._follow_ties(maker, (value, axis))
         elif made:
             raise Stuck("it is an argument of the function")
         for user in self.module.users.get(value, ()):
@@ -124,9 +127,10 @@ class Region:
                 if user not in self.ends:
                     self.ends.append(user)
             else:
-                self._go_on(user, (value, axis))
+                self._follow_ties(user, (value, axis))
 
-    def _go_on(self, op: Operation, place: Place, *, results: bool = True) -> None:
+    def _follow_ties(self, op: Operation, place: Place, *, results: bool = True) -> None:
+        """Require the new order of all that `op` ties to `place`; of operands only, unless `results`."""
         tied = ties(op).of(place)
         if tied is None:
             raise Stuck(f"'{op.name}' needs the order")

@@ -1,4 +1,4 @@
-"""Puts a region of a module in another order."""
+"""Put the values of a region into another order."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ from triton_linear.passes.contraction.ties import ties
 
 @dataclass
 class Permuter:
-    """One rewriting. `claims`: all values in the new order, by their axis. `erased`: values that differ from
-    others in their order alone, by those."""
+    """Rewrites one region.
+
+    claims: all values in the new order, each with its axis. erased: each value that an operation puts into
+    another order, with the value that it was made from; the proof treats both as one.
+    """
 
     region: Region
     order: Order
@@ -35,27 +38,28 @@ class Permuter:
     _made: dict[Value, Value] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Let what the region's operations take be in its order. The ends are left to `reorder`."""
+        """Replace operands of the region's operations by their twins. The ends of the region are left to
+        `reorder`."""
         self.claims.update(self.region.changed)
         for op in self._inside():
-            self._take_twins(op)
+            self._use_twins(op)
 
     def twin(self, value: Value) -> Value:
-        """A value in the new order: its twin, if it has one."""
+        """The value in the new order: its twin if it has one, else itself."""
         if value not in self.region.twins:
             return value
         found = self._made.get(value)
         if found is None:
-            found = self._made[value] = self._twin(value)
+            found = self._made[value] = self._make_twin(value)
             self.claims[found] = self.region.twins[value]
         return found
 
     def reorder(self, conversion: Operation, axis: int, order: Order, *, begins: bool = False) -> None:
-        """Let a conversion take its operand with element i along `axis` moved to order(i); `begins` is whether
-        the region begins behind it.
+        """Make a conversion take its operand with element i along `axis` moved to order(i). `begins`: True if
+        the region begins with the result of the conversion.
 
-        No element leaves its register: the tensor gets an axis for each run of bits, these are transposed, and
-        it gets its shape back.
+        No element leaves its register: the tensor is reshaped to an axis for each run of bits, transposed, and
+        reshaped back.
         """
         value = self.twin(conversion.operands[0])
         result = reordered(value, axis, order, InsertionPoint(conversion))
@@ -65,13 +69,13 @@ class Permuter:
         conversion.operands[0] = result
 
     def sweep(self) -> None:
-        """Erase originals whose twins have taken their last use."""
+        """Erase originals without uses: their twins took all of them."""
         for op in reversed(self.region.module.ops):
             if any(result in self._made for result in op.results) and not any(map(_is_used, op.results)):
                 op.erase()
 
     def _inside(self) -> list[Operation]:
-        """The operations that take or make what has changed, but for the ends."""
+        """The operations with operands or results in the new order, without the ends of the region."""
         region, module = self.region, self.region.module
         inside = []
         for op in module.ops:
@@ -81,7 +85,7 @@ class Permuter:
                 inside.append(op)
         return inside
 
-    def _take_twins(self, op: Operation) -> None:
+    def _use_twins(self, op: Operation) -> None:
         region = self.region
         if op.name == "scf.yield":
             for index, operand in enumerate(op.operands):
@@ -101,7 +105,7 @@ class Permuter:
                 if any(region.changed.get(other) == axis for other, axis in tied):
                     op.operands[index] = self.twin(operand)
 
-    def _twin(self, value: Value) -> Value:
+    def _make_twin(self, value: Value) -> Value:
         op = self.region.module.producers[value]
         if op.name == "tt.make_range":
             result = permuted_range(value, self.order, InsertionPoint.after(op))
@@ -116,21 +120,22 @@ class Permuter:
 
 
 def permuted_range(value: Value, order: Order, ip: InsertionPoint) -> Value:
-    """order(i) for each i of a range: each group of bits that move together is masked and shifted."""
-    made = None
+    """order(i) for each i of a range: the bits that move by the same distance are masked and shifted
+    together."""
+    permuted = None
     for distance, mask in shifts(order).items():
         part = _binary("arith.andi", value, _constant(value, mask, ip), ip)
         if distance > 0:
             part = _binary("arith.shli", part, _constant(value, distance, ip), ip)
         elif distance < 0:
             part = _binary("arith.shrui", part, _constant(value, -distance, ip), ip)
-        made = part if made is None else _binary("arith.ori", made, part, ip)
-    assert made is not None
-    return made
+        permuted = part if permuted is None else _binary("arith.ori", permuted, part, ip)
+    assert permuted is not None
+    return permuted
 
 
 def reordered(value: Value, axis: int, order: Order, ip: InsertionPoint) -> Value:
-    """A tensor with element i along an axis moved to order(i), by changes of shape alone."""
+    """Move element i along an axis to order(i), by changes of shape alone."""
     shape = tuple(value.type.shape)
     groups = list(runs(order))
     split = (*shape[:axis], *(1 << size for _, _, size in groups), *shape[axis + 1 :])

@@ -1,9 +1,8 @@
-"""Which axes of an operation's values are one axis.
+"""The axes of operands and results that an operation ties together.
 
-The elements of a tensor, or of a buffer in memory, are numbered along each axis. An operation ties the axes of
-its operands to those of its results where element i of one only ever meets element i of the other. If the
-elements along all tied axes are put in another order, the same for all, the operation computes what it did, in
-that order. This table is what the proof of a permutation rests on.
+An operation ties an axis of one value to an axis of another if it only ever combines element i along the one
+with element i along the other. If the elements along all tied axes are permuted in the same way, the operation
+gives its old results in the new order. The proof of a permutation relies on this table.
 """
 
 from __future__ import annotations
@@ -25,19 +24,20 @@ _MEMDESC = re.compile(r"memdesc<((?:\d+x)+)")
 
 @dataclass(frozen=True)
 class Ties:
-    """The axes of an operation's values that are one, and those along which the order does not matter."""
+    """The groups of axes that an operation ties (`together`), and the axes along which the order has no effect
+    (`free`)."""
 
     together: Sequence[Sequence[Place]] = ()
     free: Sequence[Place] = ()
 
     def of(self, place: Place) -> Sequence[Place] | None:
-        """What is tied to a place; None for one that has to stay in order.
+        """The axes tied to a place; None if its order must stay.
 
-        A place may be among several: what one argument of a loop is turned into may be another argument.
+        A place may be in several groups: a loop may yield one of its arguments as the next value of another.
         """
-        found = [places for places in self.together if place in places]
-        if found:
-            return [other for places in found for other in places]
+        groups = [places for places in self.together if place in places]
+        if groups:
+            return [other for places in groups for other in places]
         return () if place in self.free else None
 
 
@@ -51,19 +51,19 @@ def extents(type_: Type) -> tuple[int, ...]:
 
 
 def rank(value: Value) -> int:
-    """How many axes a value has."""
+    """The number of axes of a value."""
     return len(extents(value.type))
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether an operation may be done a second time instead of what it gives being moved."""
+    """True if an operation can be cloned on permuted operands."""
     if op.name in ("tt.expand_dims", "tt.broadcast"):
         return True
     return weights.is_elementwise(op.name) and len(op.regions) == 0
 
 
 def ties(op: Operation) -> Ties:
-    """What operation `op` ties; nothing where it is not known."""
+    """The ties of an operation; none for unknown operations."""
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op)
@@ -72,8 +72,8 @@ def ties(op: Operation) -> Ties:
     return Ties()
 
 
-def _alike(values: Iterable[Value]) -> Iterator[Sequence[Place]]:
-    """Values of one shape, axis by axis; scalars are left out."""
+def _tie_axes(values: Iterable[Value]) -> Iterator[Sequence[Place]]:
+    """Tie each axis of these values, which have one shape; scalars are left out."""
     shaped = [value for value in values if rank(value)]
     ranks = {rank(value) for value in shaped}
     for axis in range(ranks.pop() if len(ranks) == 1 else 0):
@@ -81,7 +81,7 @@ def _alike(values: Iterable[Value]) -> Iterator[Sequence[Place]]:
 
 
 def _elementwise(op: Operation) -> Ties:
-    return Ties(list(_alike([*op.operands, *op.results])))
+    return Ties(list(_tie_axes([*op.operands, *op.results])))
 
 
 def _constant(op: Operation) -> Ties:
@@ -89,24 +89,25 @@ def _constant(op: Operation) -> Ties:
 
 
 def _access(op: Operation) -> Ties:
-    """A pointer for each element; a pointer to a whole tensor orders the elements itself."""
+    """Ties of an access with a pointer for each element. A pointer to a whole tensor (scalar) fixes the
+    order."""
     return _elementwise(op) if rank(op.operands[0]) else Ties()
 
 
 def _buffer(op: Operation) -> Ties:
-    """An offset for each element."""
+    """Ties of an access with an offset for each element."""
     return _elementwise(op) if any(map(rank, op.operands)) else Ties()
 
 
-def _one_by_one(op: Operation) -> Ties:
-    """Each result is an operand as it was."""
+def _operand_by_operand(op: Operation) -> Ties:
+    """Ties of an operation whose result i is operand i."""
     pairs = zip(op.operands, op.results, strict=True)
-    return Ties([places for pair in pairs for places in _alike(pair)])
+    return Ties([places for pair in pairs for places in _tie_axes(pair)])
 
 
 def _copy(op: Operation) -> Ties:
-    """Of all operands, whose shapes are one; results are tokens."""
-    return Ties(list(_alike(op.operands)))
+    """Ties of an operation whose operands have one shape; its results are tokens."""
+    return Ties(list(_tie_axes(op.operands)))
 
 
 def _expand_dims(op: Operation) -> Ties:
@@ -127,7 +128,7 @@ def _trans(op: Operation) -> Ties:
 
 
 def _index(op: Operation) -> Ties:
-    """One buffer of several."""
+    """Ties of an operation that selects one of several buffers."""
     source, result = op.operands[0], op.results[0]
     dropped = rank(source) - rank(result)
     return Ties([[(source, axis + dropped), (result, axis)] for axis in range(rank(result))])
@@ -145,7 +146,7 @@ def _reduce(op: Operation) -> Ties:
 
 
 def _is_symmetric(op: Operation) -> bool:
-    """Whether a reduction's result does not depend on the order of its elements, rounding apart."""
+    """True if the result of a reduction does not depend on the order of its elements, except for rounding."""
     block = op.regions[0].blocks[0]
     if len(op.operands) != 1 or len(block.operations) != 2:
         return False
@@ -156,13 +157,13 @@ def _is_symmetric(op: Operation) -> bool:
 
 def _scan(op: Operation) -> Ties:
     along = op.attributes["axis"].value
-    places = _alike([*op.operands, *op.results])
+    places = _tie_axes([*op.operands, *op.results])
     return Ties([tied for axis, tied in enumerate(places) if axis != along])
 
 
 def _dot(op: Operation) -> Ties:
-    """a[.., m, k], b[.., k, n] and c, d[.., m, n]. A scale is of neighbours, which have to stay together, and
-    so is a byte of two elements."""
+    """Ties of a dot: a[.., m, k], b[.., k, n] and c, d[.., m, n]. No ties with scales or packed elements: both
+    belong to neighbours, which must stay together."""
     a, b, c = list(op.operands)[:3]
     *batches, m, k = extents(a.type)
     n = extents(b.type)[-1]
@@ -180,9 +181,9 @@ def _dot(op: Operation) -> Ties:
 def _loop(op: Operation) -> Ties:
     block = op.regions[0].blocks[0]
     given = list(op.operands)[3:]
-    turned = block.operations[len(block.operations) - 1].operation.operands
-    carried = zip(given, list(block.arguments)[1:], turned, op.results, strict=True)
-    return Ties([places for values in carried for places in _alike(values)])
+    yielded = block.operations[len(block.operations) - 1].operation.operands
+    carried = zip(given, list(block.arguments)[1:], yielded, op.results, strict=True)
+    return Ties([places for values in carried for places in _tie_axes(values)])
 
 
 def _branch(op: Operation) -> Ties:
@@ -193,12 +194,12 @@ def _branch(op: Operation) -> Ties:
     ]
     tied: list[Sequence[Place]] = []
     for index, result in enumerate(op.results):
-        tied += _alike([result, *(end.operands[index] for end in ends)])
+        tied += _tie_axes([result, *(end.operands[index] for end in ends)])
     return Ties(tied)
 
 
-def _anything(op: Operation) -> Ties:
-    """The order does not matter at all."""
+def _order_free(op: Operation) -> Ties:
+    """Ties of an operation for which the order of elements has no effect."""
     return Ties((), [(value, axis) for value in op.operands for axis in range(rank(value))])
 
 
@@ -221,19 +222,20 @@ _RULES: Mapping[str, Callable[[Operation], Ties]] = {
     "tt.trans": _trans,
     "ttg.async_copy_global_to_local": _copy,
     "ttg.local_alloc": _elementwise,
-    "ttg.local_dealloc": _anything,
+    "ttg.local_dealloc": _order_free,
     "ttg.local_load": _elementwise,
     "ttg.local_store": _copy,
     "ttg.memdesc_index": _index,
     "ttg.memdesc_trans": _trans,
     "ttng.warp_group_dot": _dot,
-    "ttng.warp_group_dot_wait": _one_by_one,
+    "ttng.warp_group_dot_wait": _operand_by_operand,
 }
 
 
 @dataclass
 class Invariance:
-    """Along which axes values are the same everywhere; `producers` has the operation behind each result."""
+    """Tells if all elements of a value along an axis are equal; `producers` has the operation of each
+    result."""
 
     producers: Mapping[Value, Operation]
 
@@ -243,11 +245,11 @@ class Invariance:
     def __call__(self, value: Value, axis: int) -> bool:
         place = value, axis
         if place not in self._known:
-            self._known[place] = False  # around a loop
-            self._known[place] = self._found(value, axis)
+            self._known[place] = False  # ends the recursion around a loop
+            self._known[place] = self._derive(value, axis)
         return self._known[place]
 
-    def _found(self, value: Value, axis: int) -> bool:
+    def _derive(self, value: Value, axis: int) -> bool:
         if extents(value.type)[axis] == 1:
             return True
         op = self.producers.get(value)

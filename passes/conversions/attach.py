@@ -1,4 +1,4 @@
-"""Writes the linear layout of every value on the operation that defines it."""
+"""Write the linear layout of every value on the operation that defines it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class AttachLayouts:
     """Writes the linear layout of every value on the operation that defines it.
 
     `ll.results` lists the layouts of an operation's results, `ll.arguments` those of the arguments of all its
-    blocks; an entry is an `#ll.layout`, `unit` for a value that is neither tensor nor memory descriptor, or
-    the reason why the layout is not known, which a remark reports as well. Operations without such values
-    get neither. Operations that only change a shape must agree with their transfer function.
+    blocks. An entry is an `#ll.layout`, `unit` for a value that is neither tensor nor memory descriptor, or the
+    reason why the layout is not known, which a remark reports as well. An operation without tensors and memory
+    descriptors gets no attribute. The layouts of an operation that only changes a shape must agree with its
+    transfer function.
 
     Requires: nothing.
     Ensures: every tensor and memory descriptor has an entry.
@@ -57,7 +58,7 @@ class AttachLayouts:
 
 
 class _Layouts:
-    """The attributes that state the layouts of a list of values, each made once."""
+    """Makes the attributes that state the layouts of a list of values; equal lists share one attribute."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -69,7 +70,8 @@ class _Layouts:
         """The layouts of values of these types that `op` defines; None if there is none to state."""
         if types not in self.made:
             found = [self.table.of(type_) for type_ in types]
-            # The whole list is parsed at once: the bindings look up each attribute of a dialect they hand out.
+            # The whole list is parsed at once: the bindings do a lookup for each attribute object that they
+            # return.
             text = ", ".join(map(self.entry, found))
             nothing = all(layout is None for layout in found)
             self.made[types] = None if nothing else Attribute.parse(f"[{text}]", self.context)

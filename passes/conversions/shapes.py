@@ -1,4 +1,4 @@
-"""Whether operations that only change a shape agree with their transfer functions on layouts."""
+"""Check that operations that only change a shape agree with their transfer functions on layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two layouts that should be one: what the operation makes of the other side, and what is stated."""
+    """Two layouts that should be equal: the one derived by the transfer function, and the one that the type
+    states."""
 
     derived: LinearLayout
     stated: LinearLayout
@@ -35,7 +36,7 @@ def _trans(order: Parameter, source: LinearLayout, result: LinearLayout) -> Disa
 
 def _reshape(reorder: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
     if reorder is not None:
-        return None  # elements may take any place
+        return None  # the reshape may move elements anywhere
     return _compare(transfer.reshape(source, [size for _, size in result.out_dims]), result)
 
 
@@ -44,7 +45,7 @@ def _expand_dims(axis: Parameter, source: LinearLayout, result: LinearLayout) ->
 
 
 def _broadcast(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
-    # Every result that repeats the operand is right, so the question is asked backwards.
+    # Several layouts of the result are valid, so the operand's layout is derived from the result's.
     return _compare(source, transfer.broadcast_backward(result, [size for _, size in source.out_dims]))
 
 
@@ -64,13 +65,13 @@ def _split(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagree
 
 @dataclass(frozen=True)
 class Rule:
-    """How an operation ties its layouts, and the attribute that says which operation of its kind it is."""
+    """The check of an operation's layouts, and the attribute that is its parameter."""
 
     check: Callable[[Parameter, LinearLayout, LinearLayout], Disagreement | str | None]
     attribute: str | None = None
 
     def parameter(self, op: Operation) -> Parameter:
-        """The attribute's integers; none for a mere mark, None where it is absent."""
+        """The attribute's integers; () for a unit attribute, None if it is absent."""
         if self.attribute is None or self.attribute not in op.attributes:
             return None
         value = op.attributes[self.attribute]
@@ -101,7 +102,7 @@ def disagreement(
 
 
 def check_shape_operation(op: Operation, table: LayoutTable) -> bool:
-    """Report an error at `op` unless its layouts agree, where they are known; whether they do."""
+    """Report an error at `op` if its layouts are known and do not agree. Returns False if so."""
     rule = RULES.get(op.name)
     if rule is None:
         return True
@@ -113,15 +114,15 @@ def check_shape_operation(op: Operation, table: LayoutTable) -> bool:
         return True
     message = found if isinstance(found, str) else _witness(found)
     notes = [
-        (_place(op.operands[0]), f"the operand has {_shown(source)}"),
-        (op, f"the result has {_shown(result)}"),
+        (_owner_of(op.operands[0]), f"the operand has {_layout_text(source)}"),
+        (op, f"the result has {_layout_text(result)}"),
     ]
     diagnostics.error(op, f"'{op.name}': layouts of operand and result do not agree: {message}", notes)
     return False
 
 
 def _witness(found: Disagreement) -> str:
-    """The first basis vector in which two layouts differ, registers that hold copies left out."""
+    """The first basis vector in which two layouts differ, without registers that hold copies."""
     derived, stated = (
         layout.remove_zero_bases(REGISTER) if layout.has_in_dim(REGISTER) else layout
         for layout in (found.derived, found.stated)
@@ -142,11 +143,11 @@ def _sizes(layout: LinearLayout) -> str:
     return "x".join(str(size) for _, size in layout.out_dims)
 
 
-def _shown(layout: LinearLayout) -> str:
+def _layout_text(layout: LinearLayout) -> str:
     return "; ".join(f"{name} {[list(vector) for vector in vectors]}" for name, vectors in layout.bases)
 
 
-def _place(value: Value) -> Operation:
+def _owner_of(value: Value) -> Operation:
     """The operation that defines `value`, or has it as an argument."""
     owner = value.owner
     return owner.owner if isinstance(owner, Block) else owner

@@ -1,7 +1,7 @@
 """The stubs of a module: private functions without a body that stand for conversions and gathers.
 
-A stub says in attributes what its calls are to do, and the run that made it has its plan. One that was read
-from a file is planned again from what it says.
+A stub states in attributes what its calls compute, and the run that made it has its plan. A stub that was read
+from a file is planned again from its attributes.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from triton_linear.passes.framework.plans import Plans
 
 CONVERSION_PREFIX = "__ll_cvt_"
 ACCUMULATORS = "_accumulators"
-"""Ends the name of a stub whose calls take what `wgmma` left in its registers."""
+"""The suffix of the name of a stub whose calls take accumulators of `wgmma`."""
 
 
 class StubError(ValueError):
-    """A stub whose plan is not what it says, or is not proved."""
+    """A stub whose plan does not match its attributes, or is not proved."""
 
 
 def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str, Stub]:
-    """The stubs among the operations of a module, by name. Every plan is proved here, on its way to emission.
+    """The stubs among the operations of a module, by name. Ensures: every plan is proved.
 
-    Raises StubError for a stub that says what is not planned for `target`, or a plan that is not proved.
+    Raises StubError for a stub whose plan is not the one for `target`, or is not proved.
     """
     found: dict[str, Stub] = {}
     for op in ops:
@@ -55,7 +55,7 @@ def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
     if isinstance(stub, GatherStub):
         reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis)
-    elif stub.plan.kind == FREE:  # which is to give garbage
+    elif stub.plan.kind == FREE:  # gives garbage on purpose
         reason = None
     else:
         reason = refuted(stub.plan, stub.source, stub.destination, stub.element, target)
@@ -64,9 +64,9 @@ def check(stub: Stub, target: Target) -> None:
 
 
 def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> Stub:
-    """The stub with a plan for `limit` bytes of scratch, if that takes fewer; else as it is.
+    """The stub with a plan for `limit` bytes of scratch if that uses less scratch; else the stub itself.
 
-    `all_warps`: whether a plan may need barriers of the whole CTA where the stub's own does not.
+    `all_warps`: True if the new plan may use barriers of the whole CTA even if the stub's own plan does not.
     """
     if not stub.plan.scratch_bytes or not STRATEGIES[strategy_of(stub.plan.kind)].lasting_scratch:
         return stub
@@ -82,20 +82,20 @@ def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> St
             return stub
         smaller = replace(stub, plan=plan)
     if smaller.plan.scratch_bytes >= stub.plan.scratch_bytes or (
-        _meets(smaller) and not (_meets(stub) or all_warps)
+        _has_cta_barrier(smaller) and not (_has_cta_barrier(stub) or all_warps)
     ):
         return stub
     check(smaller, target)
     return smaller
 
 
-def _meets(stub: Stub) -> bool:
-    """Whether all warps of the CTA meet in the code of a stub."""
+def _has_cta_barrier(stub: Stub) -> bool:
+    """True if the code of a stub has barriers of the whole CTA."""
     return isinstance(stub.plan, SharedPlan | GatherSharedPlan) and stub.plan.scope != "warp"
 
 
 def _read(op: Operation, name: str, target: Target) -> Stub:
-    """The stub that a function's attributes describe, planned anew."""
+    """Plan the stub that a function's attributes describe."""
     attributes = op.attributes
     element = element_type(attributes[ll.ELEMENT].value)
     source = ll.layout_from_attribute(attributes[ll.SOURCE])
@@ -109,10 +109,10 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     if recorded == FREE:
         plan = plan_free(source, destination)
     else:
-        held, wanted = type_.inputs[0], type_.results[0]
+        given, wanted = type_.inputs[0], type_.results[0]
         planners = planners_of(recorded)
         plan = planners.conversion(
-            Tensor(source, str(held.encoding), tuple(held.shape)),
+            Tensor(source, str(given.encoding), tuple(given.shape)),
             Tensor(destination, str(wanted.encoding), tuple(wanted.shape)),
             element,
             target,

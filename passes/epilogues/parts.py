@@ -1,4 +1,4 @@
-"""A region done in parts: each a range of columns, from tensor memory to the buffer that is stored."""
+"""Split a region into parts: each computes a range of columns, from tensor memory to the stored buffer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MEMDESC: Final = re.compile(
 
 
 def part_of_memory(memory: Type, columns: int) -> Type:
-    """The type of some columns of a buffer."""
+    """The type of a view of `columns` columns of a buffer."""
     found = _MEMDESC.fullmatch(str(memory))
     if found is None:
         raise ValueError(f"'{memory}' is no buffer of rows and columns")
@@ -53,9 +53,9 @@ def part_of_memory(memory: Type, columns: int) -> Type:
 
 
 def in_parts(region: Region, producers: Mapping[Value, Operation], columns: int, encoding: str) -> None:
-    """Do a region `columns` at a time, laid out by `encoding`, and store each part where it is made.
+    """Compute a region `columns` columns at a time, in the layout `encoding`, and store each part at once.
 
-    Requires: every load of the region is served in that layout, for so many columns.
+    Requires: an instruction fits every load of the region in that layout, for so many columns.
     """
     sink = region.sink
     ip, location = InsertionPoint(sink), sink.location
@@ -69,8 +69,8 @@ def in_parts(region: Region, producers: Mapping[Value, Operation], columns: int,
     for start in range(0, region.shape[1], columns):
         part = _Part(producers, start, columns, encoding, ip, region.loads_early)
         value = part.tile(region.stored)
-        there = part.columns_of(buffer, sink)
-        Operation.create(LOCAL_STORE, results=[], operands=[value, there], loc=location, ip=ip)
+        view = part.columns_of(buffer, sink)
+        Operation.create(LOCAL_STORE, results=[], operands=[value, view], loc=location, ip=ip)
     if sink.name == LOCAL_ALLOC:
         sink.results[0].replace_all_uses_with(buffer)
     sink.erase()
@@ -81,8 +81,10 @@ def in_parts(region: Region, producers: Mapping[Value, Operation], columns: int,
 
 @dataclass
 class _Part:
-    """Columns from `start` on; `made`: what has been made of values for them. `early`: what is loaded from
-    shared memory is loaded where it was."""
+    """Writes the part of a region with the columns from `start` on.
+
+    early: loads from shared memory stay at their original place. made: the part of each value that is written.
+    """
 
     producers: Mapping[Value, Operation]
     start: int
@@ -93,13 +95,13 @@ class _Part:
     made: dict[Value, Value] = field(default_factory=dict)
 
     def tile(self, value: Value) -> Value:
-        """The columns of a tensor of the whole shape."""
+        """The part of a tensor that has the region's shape."""
         if value not in self.made:
             self.made[value] = self._tile(self.producers[value], value.type)
         return self.made[value]
 
     def columns_of(self, memory: Value, like: Operation) -> Value:
-        """The columns of a buffer."""
+        """A view of the part's columns of a buffer."""
         context = memory.type.context
         type_ = part_of_memory(memory.type, self.columns)
         if "#ttng.tensor_memory" in str(memory.type):
@@ -118,22 +120,22 @@ class _Part:
         if op.name == SPLAT:
             return self._create(SPLAT, [op.operands[0]], type_, op)
         if op.name == LOCAL_LOAD and self.early:
-            there = _Part(self.producers, self.start, self.columns, self.encoding, InsertionPoint(op), True)
-            return there._cloned(op, [there.columns_of(op.operands[0], op)], type_)
+            early = _Part(self.producers, self.start, self.columns, self.encoding, InsertionPoint(op), True)
+            return early._cloned(op, [early.columns_of(op.operands[0], op)], type_)
         if op.name in (tensor_memory.LOAD, LOCAL_LOAD):
             return self._cloned(op, [self.columns_of(op.operands[0], op)], type_)
         if op.name == BROADCAST:
-            spread = op.operands[0]
-            if spread.type.shape[1] == 1:
-                column = self._create(CONVERT, [spread], self._type(spread.type, tuple(spread.type.shape)), op)
+            source = op.operands[0]
+            if source.type.shape[1] == 1:
+                column = self._create(CONVERT, [source], self._type(source.type, tuple(source.type.shape)), op)
                 return self._create(BROADCAST, [column], type_, op)
-            row = self._row(self.producers[spread], spread.type)
+            row = self._row(self.producers[source], source.type)
             return self._create(BROADCAST, [row], type_, op)
         operands = [self.tile(v) if isinstance(v.type, RankedTensorType) else v for v in op.operands]
         return self._cloned(op, operands, type_)
 
     def _row(self, op: Operation, whole: Type) -> Value:
-        """The columns of one row, of a vector that is given another dimension."""
+        """The part of a row that an `expand_dims` makes from a vector."""
         if op.name == CONVERT:
             return self._row(self.producers[op.operands[0]], whole)
         vector = self.vector(op.operands[0])
@@ -144,7 +146,7 @@ class _Part:
         )
 
     def vector(self, value: Value) -> Value:
-        """A part of a vector, in the layout that the vector has."""
+        """The part of a vector, in the vector's own layout."""
         if value not in self.made:
             self.made[value] = self._vector(self.producers[value], value.type)
         return self.made[value]
@@ -176,7 +178,7 @@ class _Part:
         return self._create(CONSTANT, [], type_, op, {"value": value})
 
     def _cloned(self, op: Operation, operands: list[Value], type_: Type) -> Value:
-        """The operation on other operands, with a result of that type."""
+        """Clone an operation on other operands, with a result of type `type_`."""
         made = op.clone(ip=self.ip)
         for index, operand in enumerate(operands):
             made.operands[index] = operand

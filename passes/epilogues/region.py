@@ -1,10 +1,10 @@
-"""What is computed, element by element, between tensor memory and a buffer of shared memory.
+"""Find elementwise epilogues between tensor memory and a buffer of shared memory.
 
-A region is what leads to the tensor that is stored: operations that work element by element, and leaves of
-which any range of columns can be had by itself: loads from tensor and shared memory, constants, what is spread
-over the rows from a vector, and what is spread over the columns from one column. Nothing but the region may
-need its loads, and each may be done as late as the store, where that is needed: what stands between changes
-nothing of what is loaded.
+A region is the operations that compute a tensor which is stored to shared memory: elementwise operations, and
+leaves of which any range of columns can be computed separately. Leaves are loads from tensor and shared memory,
+constants, vectors broadcast to all rows, and columns broadcast to all columns. Only the region uses its loads,
+and
+each load that has to move can be moved down to the store: no operation between changes what it reads.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _KEEP_OTHERS: Final = frozenset(
         "ttng.async_tma_copy_global_to_local",
     }
 )
-"""Operations that change nothing of tensor or global memory, beside those that change nothing at all."""
+"""Operations that do not write tensor or global memory, besides those that write no memory at all."""
 _WAITS: Final = frozenset({"ttng.async_tma_store_wait"})
-"""Operations that wait, and for nothing that loads have to wait for."""
+"""Operations that only wait for stores: loads may move across them."""
 _USERS_OF_BUFFER: Final = frozenset(
     {"ttng.async_tma_copy_local_to_global", "ttng.fence_async_shared", "ttg.local_dealloc", LOCAL_LOAD}
 )
@@ -61,8 +61,11 @@ _USERS_OF_BUFFER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is stored by `sink`: `ops` of the region, in order, and the loads from tensor memory among them.
-    `loads_early`: loads from shared memory stay where they are."""
+    """The region of the store `sink`.
+
+    stored: the tensor that is stored. ops: the operations of the region, in order. loads: the loads from tensor
+    memory among them. loads_early: True if loads from shared memory must stay at their place.
+    """
 
     sink: Operation
     stored: Value
@@ -72,13 +75,13 @@ class Region:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         rows, columns = self.stored.type.shape
         return int(rows), int(columns)
 
 
 def region_of(sink: Operation, producers: Mapping[Value, Operation]) -> Region | None:
-    """The region that ends in a store to shared memory, None where there is none that can be done in parts."""
+    """The region of a store to shared memory; None if it cannot be split into parts."""
     if sink.name not in (LOCAL_ALLOC, LOCAL_STORE) or not len(sink.operands):
         return None
     stored = sink.operands[0]
@@ -95,13 +98,12 @@ def region_of(sink: Operation, producers: Mapping[Value, Operation]) -> Region |
     places = {op: place for place, op in enumerate(block)}
     ordered = sorted((op for op in walk.found if op in places), key=places.__getitem__)
     first = min((places[op] for op in ordered if op.name == LOCAL_LOAD), default=places[sink])
-    made = any(
-        op.name == LOCAL_ALLOC for op in block[first : places[sink]]
-    )  # it may have the loaded one's bytes
-    early = made or _must_load_early(sink, walk.found, producers)
+    # A buffer that is allocated between a load and the store may have the bytes of the loaded one.
+    allocated = any(op.name == LOCAL_ALLOC for op in block[first : places[sink]])
+    early = allocated or _must_load_early(sink, walk.found, producers)
     region = Region(sink, stored, tuple(ordered), tuple(op for op in ordered if op in walk.loads), early)
     late = [op for op in ordered if op.name != LOCAL_LOAD or not early]
-    if not all(_may_wait(op, block[places[op] + 1 : places[sink]], walk.found) for op in late):
+    if not all(_can_move_down(op, block[places[op] + 1 : places[sink]], walk.found) for op in late):
         return None
     return region
 
@@ -109,8 +111,8 @@ def region_of(sink: Operation, producers: Mapping[Value, Operation]) -> Region |
 def _must_load_early(
     sink: Operation, region: Mapping[Operation, None], producers: Mapping[Value, Operation]
 ) -> bool:
-    """Whether what is loaded from shared memory may be overwritten by parts of the result: a buffer that is
-    made for it may have the bytes of one that was loaded before, and a view may be of the same buffer."""
+    """True if storing parts of the result may overwrite data that later parts load from shared memory: an
+    allocation may reuse the bytes of a loaded buffer, and two views may be of the same buffer."""
     if sink.name == LOCAL_ALLOC:
         return True
     buffers = [sink.operands[1], *(op.operands[0] for op in region if op.name == LOCAL_LOAD)]
@@ -119,8 +121,8 @@ def _must_load_early(
     )
 
 
-def _may_wait(op: Operation, between: Sequence[Operation], region: Mapping[Operation, None]) -> bool:
-    """Whether an operation may be done behind all of these: nothing of what it reads changes."""
+def _can_move_down(op: Operation, between: Sequence[Operation], region: Mapping[Operation, None]) -> bool:
+    """True if an operation can move behind those of `between`: none of them changes what it reads."""
     if op.name not in _READS:
         return True
     of_shared = op.name == LOCAL_LOAD
@@ -135,14 +137,18 @@ def _may_wait(op: Operation, between: Sequence[Operation], region: Mapping[Opera
 
 
 def _is_pure(op: Operation) -> bool:
-    """Whether an operation works element by element and does nothing else; functions of others may."""
+    """True if an operation is elementwise and has no side effects; external functions may have some."""
     pure = "pure" not in op.attributes or bool(op.attributes["pure"].value)
     return pure and weights.is_elementwise(op.name) and not len(op.regions)
 
 
 @dataclass
 class _Walk:
-    """Follows what is stored back to its leaves; `found` are the operations of the region, in no order."""
+    """Walks from the stored tensor back to its leaves.
+
+    found: the operations of the region, in no order. loads: the loads from tensor memory. kept: operations that
+    may have other users, as they are cheap to clone.
+    """
 
     sink: Operation
     producers: Mapping[Value, Operation]
@@ -151,7 +157,7 @@ class _Walk:
     kept: dict[Operation, None] = field(default_factory=dict)
 
     def tile(self, value: Value) -> bool:
-        """Whether columns of a tensor of the whole shape can be had by themselves."""
+        """True if any range of columns of a tensor of the region's shape can be computed separately."""
         op = self.producers.get(value)
         if op is None or len(op.results) != 1:
             return False
@@ -182,7 +188,7 @@ class _Walk:
         return all(self.tile(each) for each in op.operands if isinstance(each.type, RankedTensorType))
 
     def vector_in(self, op: Operation) -> bool:
-        """Whether an operation makes a row of a vector that can be had in parts."""
+        """True if an operation gives a row from a vector that can be computed in parts."""
         if op.name == CONVERT:
             inner = self.producers.get(op.operands[0])
             self.found[op] = self.kept[op] = None
@@ -193,7 +199,7 @@ class _Walk:
         return self.vector(op.operands[0])
 
     def vector(self, value: Value) -> bool:
-        """Whether parts of a vector can be had by themselves."""
+        """True if any part of a vector can be computed separately."""
         op = self.producers.get(value)
         if op is None or len(op.results) != 1 or len(value.type.shape) != 1:
             return False
@@ -215,7 +221,7 @@ class _Walk:
         return all(self.vector(each) for each in op.operands if isinstance(each.type, RankedTensorType))
 
     def is_private(self) -> bool:
-        """Whether nobody but the region needs what it makes, but for what costs nothing to make twice."""
+        """True if only the region uses the results of its operations, except for those that are `kept`."""
         for op in self.found:
             if op in self.kept:
                 continue
@@ -226,17 +232,17 @@ class _Walk:
 
 
 def is_splat(constant: Operation) -> bool:
-    """Whether all elements of a constant are the same."""
+    """True if all elements of a constant are equal."""
     return bool(constant.attributes["value"].is_splat)
 
 
 def is_sliced(memory: Type) -> bool:
-    """Whether columns of a buffer of shared memory can be taken by themselves."""
+    """True if a range of columns of a buffer of shared memory can be accessed as a view."""
     return narrowest(memory) is not None
 
 
 def narrowest(memory: Type) -> int | None:
-    """The fewest columns of a buffer that lie by themselves, None where nothing is known of it."""
+    """The fewest columns of a buffer that can be a view; None if its layout is not supported."""
     found = memory_of(memory)
     if found is None or len(found[0]) != 2:
         return None

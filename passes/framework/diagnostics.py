@@ -1,8 +1,8 @@
-"""What passes tell the user: errors, remarks and warnings at an operation's location, with notes.
+"""Diagnostics of passes: errors, warnings and remarks at an operation's location, with notes.
 
-The bindings can emit errors only, and none with notes, so passes report through `error`, `warning` and
-`remark`. Inside `capture` the diagnostics are collected, together with those that MLIR itself emits; outside,
-errors go to MLIR's own handler and the rest is dropped, as MLIR does where nobody listens.
+MLIR's Python bindings can only emit errors without notes, so passes report through `error`, `warning` and
+`remark`. Inside `capture`, their diagnostics and MLIR's own are collected. Outside, errors go to MLIR's
+handler, and warnings and remarks are dropped, as by MLIR without a handler.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _remarks: ContextVar[bool] = ContextVar("remarks", default=False)
 
 @contextmanager
 def capture(context: Context, remarks: bool = True) -> Iterator[list[PassDiagnostic]]:
-    """Collect, within the block, what passes of this thread report, `remarks` only if asked to, and what
-    `context` emits."""
-    found: list[PassDiagnostic] = []
+    """Collect, within the block, the diagnostics of this thread's passes and of `context`. `remarks`: collect
+    remarks too."""
+    collected: list[PassDiagnostic] = []
 
     def handle(diagnostic: Any) -> bool:
-        found.append(_from_mlir(diagnostic))
+        collected.append(_from_mlir(diagnostic))
         return True
 
     handler = context.attach_diagnostic_handler(handle)
-    token, wanting = _sink.set(found), _remarks.set(remarks)
+    sink_token, remarks_token = _sink.set(collected), _remarks.set(remarks)
     try:
-        yield found
+        yield collected
     finally:
-        _sink.reset(token)
-        _remarks.reset(wanting)
+        _sink.reset(sink_token)
+        _remarks.reset(remarks_token)
         handler.detach()
 
 
@@ -68,7 +68,7 @@ def _from_mlir(diagnostic: Any) -> PassDiagnostic:
 
 
 def wanted() -> bool:
-    """Whether anybody collects the remarks of this thread; if not, they need not be composed."""
+    """True if the remarks of this thread are collected; if not, they need not be composed."""
     return _remarks.get()
 
 
@@ -76,17 +76,17 @@ Notes = Iterable[tuple[Operation, str]]
 
 
 def error(op: Operation, message: str, notes: Notes = ()) -> None:
-    """Say what is wrong with `op`; the pass that says so must fail."""
+    """Report an error at `op`. The pass that reports it must fail."""
     _report("error", op, message, notes)
 
 
 def warning(op: Operation, message: str, notes: Notes = ()) -> None:
-    """Say what is doubtful about `op`."""
+    """Report a warning at `op`."""
     _report("warning", op, message, notes)
 
 
 def remark(op: Operation, message: str, notes: Notes = ()) -> None:
-    """Say what was done, or left, at `op`."""
+    """Report a remark at `op`: what a pass did there, or did not."""
     if wanted():
         _report("remark", op, message, notes)
 

@@ -1,4 +1,4 @@
-"""The linear layout of a value, from its type: of what Triton makes of it in LLVM IR."""
+"""The linear layout of a value, from its type. It describes the registers that Triton uses in LLVM IR."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEMDESC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Why a tensor or a memory descriptor has no linear layout here."""
+    """The reason why a tensor or memory descriptor has no linear layout."""
 
     reason: str
 
@@ -41,7 +41,7 @@ def _tensor(encoding: str | None, shape: tuple[int, ...], element: str) -> Layou
 
 @lru_cache(maxsize=4096)
 def _memory(text: str) -> Layout:
-    """Memory holds buffers of the encoding's rank; dimensions in front of those count buffers."""
+    """The layout of one buffer of a memory descriptor. Dimensions before the encoding's rank number buffers."""
     if (match := _MEMDESC.fullmatch(text)) is None:
         return Unknown(f"cannot read the type '!ttg.{text}'")
     shape = tuple(map(int, match["shape"].rstrip("x").split("x")))
@@ -64,7 +64,7 @@ def memory_of(type_: Type) -> tuple[tuple[int, ...], str, str] | None:
 
 @dataclass(slots=True)
 class LayoutTable:
-    """Layouts by type, for one run over one module: two types of one context are cheap to compare."""
+    """A cache of layouts by type, for one run over one module: types of one context are cheap to compare."""
 
     known: dict[Type, Layout | None] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ def element_of(type_: Type) -> ElementType:
 
 
 def words_of(type_: Type, table: LayoutTable) -> int:
-    """Registers of 32 bits in which a thread holds a tensor; 0 if its layout or its elements are not known."""
+    """The 32-bit registers in which a thread holds a tensor; 0 if its layout or element type is not known."""
     layout = table.of(type_)
     if not isinstance(layout, LinearLayout):
         return 0

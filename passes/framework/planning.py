@@ -1,4 +1,4 @@
-"""What passes that plan conversions have in common: the GPU to plan for, and the bound on its scratch."""
+"""Options and helpers of passes that plan conversions: the GPU to plan for, and the limit of scratch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_WARPS: Final = "the module has no 'ttg.num-warps'"
 UNORDERED: Final = (
     "{} CTAs share their memory, and this Triton does not have code like ours wait for the others' loads"
 )
-"""Why code of ours with scratch is not in a cluster of so many CTAs (`CLUSTERS_ORDERED`)."""
+"""Why this package emits no code with scratch in a cluster of several CTAs (`CLUSTERS_ORDERED`)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Planning:
     def gpu(self, module: Operation, pass_: Any) -> Target | None:
         """The GPU to plan for, priced for the warps of one CTA if the module has a large tensor.
 
-        None if it is not known: that is reported then, and the pass has failed.
+        None if it is not known: then an error is reported and the pass fails.
         """
         try:
             gpu = _target_of(module, self.target)
@@ -51,7 +51,7 @@ class Planning:
 
 
 def _target_of(module: Operation, name: str | None) -> Target:
-    """The target called `name`, else the one the module was compiled for; ValueError where there is none."""
+    """The target called `name`, or the module's own if that is None; ValueError if there is none."""
     if name is None:
         if "ttg.target" not in module.attributes:
             raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
@@ -60,10 +60,10 @@ def _target_of(module: Operation, name: str | None) -> Target:
 
 
 def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None:
-    """Note in the plans of a run whether a thread holds a tensor of `Policy.large_tensor` registers or more.
+    """Record in `plans` if a thread holds a tensor of `Policy.large_tensor` registers or more.
 
-    The first pass that asks decides for all of them. Pointers do not count: what is known of their elements is
-    not held for each.
+    The first pass of a run decides for all passes. Tensors of pointers do not count: a thread does not hold all
+    of their elements.
     """
     least = gpu.policy.large_tensor
     if plans.has_large_tensor is not None or least == UNBOUNDED:
@@ -79,7 +79,7 @@ def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None
 
 
 def priced(gpu: Target, plans: Plans) -> Target:
-    """The GPU by which a run prices plans: for the warps of one CTA if its kernel has a large tensor."""
+    """The GPU for which a run prices plans: for the warps of one CTA if the kernel has a large tensor."""
     if not plans.has_large_tensor or gpu.likely_warps == 0:
         return gpu
     return target(with_policy(gpu, likely_warps=0).spelled)
@@ -94,38 +94,38 @@ def function_of(op: Operation) -> str:
 
 
 def exact_field() -> bool:
-    """The field of a pass for whether results are to have the bits of stock Triton's."""
+    """The option `exact` of a pass: results keep the bits of stock Triton's."""
     return field(
         default=False, metadata={"help": "leave what decides about bits of floats as it is; false by default"}
     )
 
 
 def lowering_field() -> str:
-    """The field of a pass for how conversions are lowered."""
+    """The option `lowering` of a pass: the lowering strategy of conversions."""
     help_text = f"how conversions are lowered, {' or '.join(STRATEGIES)}; {LINEAR} by default"
     return field(default=LINEAR, metadata={"help": help_text})
 
 
 def check_lowering(name: str, lowering: str) -> None:
-    """Raise ValueError for a lowering that there is not."""
+    """Raise ValueError unless `lowering` is a strategy."""
     if lowering not in STRATEGIES:
         raise ValueError(f"{name}: no lowering '{lowering}'; there are {', '.join(STRATEGIES)}")
 
 
 def ctas_of(module: Operation) -> int:
-    """CTAs of a cluster in a module's kernels."""
+    """The number of CTAs of a cluster."""
     attributes = module.attributes
     return int(attributes["ttg.num-ctas"].value) if "ttg.num-ctas" in attributes else 1
 
 
 def warps_of(module: Operation) -> int:
-    """Warps of a CTA outside of partitions; 1 if the module does not say."""
+    """The number of warps of a CTA outside of partitions; 1 if the module does not state it."""
     attributes = module.attributes
     return int(attributes[NUM_WARPS].value) if NUM_WARPS in attributes else 1
 
 
 def unfit(module: Operation, ops: list[Operation]) -> str | None:
-    """Why a module as a whole is left as it is, before looking at its tensors."""
+    """Why a pass leaves the whole module as it is, whatever its tensors; None if it does not."""
     if NUM_WARPS not in module.attributes:
         return NO_WARPS
     if ctas_of(module) > 1:

@@ -1,10 +1,10 @@
-"""What the passes of a run decide, beside the module.
+"""The plans that the passes of a run decide on, kept beside the module.
 
-A plan is an object, and MLIR holds text. So the module says in attributes what was decided (`ll.plan`, the stub
-that is called), and the plans themselves stand here, found by the operation: a conversion's by its two types,
-that of a stub by the stub's name. Nobody plans a second time to learn what another pass has decided.
+A plan is a Python object, but attributes of MLIR hold text. So the module records decisions in attributes
+(`ll.plan`, the called stub), and this module has the plans: of conversions by their two types, of stubs by
+name. So no pass plans a conversion again that another pass has planned.
 
-IR that comes from a file has the attributes alone. `stubs_of` then plans what the file says was planned.
+IR that was read from a file has the attributes only. `stubs_of` then makes the recorded plans again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from triton_linear.lowering.plan.plans import Plan, Selection
 from triton_linear.lowering.plan.stubs import Stub
 
 NOOP, STOCK = "noop", "stock"
-"""Kinds of what has no code of ours: it moves nothing; Triton lowers it."""
+"""Kinds of conversions without emitted code: a no-op moves nothing; Triton lowers a stock one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedConversion:
-    """A conversion that was left after folding, and what becomes of it.
+    """A conversion that was left after folding, and how it is lowered.
 
-    `kind` is that of its plan, which `detail` sums up; `STOCK` where Triton lowers it, `detail` then says why.
-    `made`: it is none of those that the module came with. `partials`: it was made where a reduction was taken
-    apart. `stub`: the function that is called in its place.
-    `function`: the one that it is in.
+    kind: the kind of its plan; `STOCK` if Triton lowers it. detail: a summary of the plan, or the reason for
+    `STOCK`. partials: True if it converts the partial results of a split reduction. stub: the function that is
+    called in its place. function: the name of the function that it is in. made: True if a pass made it.
     """
 
     location: str
@@ -43,7 +42,7 @@ class DecidedConversion:
 
 @dataclass(frozen=True, slots=True)
 class DecidedGather:
-    """A gather, the types of its source and index as it is lowered, and what becomes of it, as above."""
+    """A gather, with the types of its source and index at its lowering; other fields as for conversions."""
 
     location: str
     source: str
@@ -56,12 +55,12 @@ class DecidedGather:
 
 @dataclass(slots=True)
 class Plans:
-    """The plans of one run: selections by the types of a conversion, stubs by name, and what became of each
+    """The plans of one run: selections by the types of a conversion, stubs by name, and the decision about each
     conversion and gather, in the order of the module.
 
-    lowered: the numbers of the module's own conversions (`provenance`) that were there as lowering began; None
+    lowered: the numbers of the original conversions (`provenance`) that remained when lowering began; None
     before.
-    has_large_tensor: whether plans are priced for a kernel with a large tensor (`planning`); None before a pass
+    has_large_tensor: True if plans are priced for a kernel with a large tensor (`planning`); None before a pass
     asks.
     """
 
@@ -73,6 +72,6 @@ class Plans:
     has_large_tensor: bool | None = None
 
     def of(self, conversion: Operation) -> Plan | None:
-        """The plan of a conversion; None where this run has not planned it."""
-        found = self.selections.get((conversion.operands[0].type, conversion.results[0].type))
-        return None if found is None else found.plan
+        """The plan of a conversion; None if this run has not planned it."""
+        selection = self.selections.get((conversion.operands[0].type, conversion.results[0].type))
+        return None if selection is None else selection.plan

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class NotProved(Exception):
-    """The module may compute something else than before, or promise what is not so."""
+    """A rewritten module may compute other results than before, or have hints that are wrong."""

@@ -1,9 +1,9 @@
-"""Which conversions a module came with, and which the passes made.
+"""Tell the conversions that a module had before the pipeline from those that the passes made.
 
-Before the first pass each conversion gets its number as `ll.own`. A pass that puts a conversion in the place of
-one hands the number on (`hand_over`); what comes without a number was made by a choice of layouts, by a
-reduction that was taken apart or by an access that goes by way of another layout. So every conversion of the
-user's is accounted for, whatever the passes do. The numbers are gone before anybody else sees the module.
+Before the first pass, each conversion gets its number as the attribute `ll.own`. A pass that replaces a
+conversion hands the number to the new one (`hand_over`). A conversion without a number was made by the
+assignment of layouts, by a split reduction or by a staged access. So the report accounts for every original
+conversion. The numbers are removed at the end of the pipeline.
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ def number(ops: Iterable[Operation]) -> int:
 
 
 def number_of(op: Operation) -> int | None:
-    """The number of a conversion that the module came with; None for one that was made."""
+    """The number of an original conversion; None for one that a pass made."""
     return op.attributes[ll.OWN].value if ll.OWN in op.attributes else None
 
 
 def numbers(ops: Iterable[Operation]) -> set[int]:
-    """The numbers that are left among `ops`."""
+    """The numbers of the original conversions that are among `ops`."""
     found = (number_of(op) for op in ops if op.name == CONVERT)
     return {one for one in found if one is not None}
 
 
 def claim(op: Operation, claimed: set[int]) -> bool:
-    """Whether a conversion is the first to stand for one that the module came with: a copy of it was made."""
-    found = number_of(op)
-    if found is None or found in claimed:
+    """True if a conversion has the number of an original one and that is not in `claimed` yet; adds it. Cloned
+    conversions have the same number, so only the first counts as the original."""
+    own = number_of(op)
+    if own is None or own in claimed:
         return False
-    claimed.add(found)
+    claimed.add(own)
     return True
 
 
 def hand_over(old: Operation, new: Operation) -> None:
-    """`new` stands where `old` stood, if nobody has done so before and it is nobody else's."""
+    """Move the number of `old` to `new`, which replaces it, unless `new` has a number already."""
     if old is not new and ll.OWN in old.attributes and ll.OWN not in new.attributes:
         new.attributes[ll.OWN] = old.attributes[ll.OWN]
         del old.attributes[ll.OWN]
 
 
 def forget(ops: Iterable[Operation]) -> None:
-    """Take the numbers away."""
+    """Remove all numbers."""
     for op in ops:
         if op.name == CONVERT and ll.OWN in op.attributes:
             del op.attributes[ll.OWN]

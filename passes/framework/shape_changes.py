@@ -1,7 +1,7 @@
-"""Where changes of shape take the elements of a tensor.
+"""How changes of shape permute the elements of a tensor.
 
-Sizes are powers of two, and elements are counted with the last dimension fastest. So a change of shape permutes
-the bits of an element's number, and nothing has to be done for each element.
+Sizes are powers of two, and elements are numbered with the last dimension fastest. So a change of shape
+permutes the bits of an element's number, and this module only has to follow bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ SHAPE_CHANGES = ("tt.reshape", "tt.trans", CONVERT)
 
 
 def places(shape: Sequence[int]) -> list[tuple[int, int]]:
-    """For each bit of an element's number, lowest first, its dimension and which bit of that coordinate it is.
+    """For each bit of an element's number, lowest first: its dimension, and the bit of the coordinate that it
+    is.
 
     >>> places((2, 4))
     [(1, 0), (1, 1), (0, 0)]
@@ -30,14 +31,15 @@ def places(shape: Sequence[int]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Elements in a new shape: bit k of an element's number is bit `bits[k]` of what the number was before."""
+    """A permutation of elements: bit k of an element's number in the new shape is bit `bits[k]` of its old
+    one."""
 
     shape: tuple[int, ...]
     bits: tuple[int, ...]
 
     @classmethod
     def nowhere(cls, shape: Sequence[int]) -> Moved:
-        """Elements where they are.
+        """The identity.
 
         >>> Moved.nowhere((2, 4)).trans((1, 0))
         Moved(shape=(4, 2), bits=(2, 0, 1))
@@ -45,13 +47,13 @@ class Moved:
         return cls(tuple(shape), tuple(range(len(places(shape)))))
 
     def reshape(self, shape: Sequence[int]) -> Moved:
-        """The same elements, in order, in another shape."""
+        """The same elements, in the same order, in another shape."""
         if len(places(shape)) != len(self.bits):
             raise NotProved(f"a reshape to {list(shape)} gives another number of elements")
         return Moved(tuple(shape), self.bits)
 
     def trans(self, order: Sequence[int]) -> Moved:
-        """Dimension i is what dimension `order[i]` was."""
+        """Transpose: dimension i of the result is dimension `order[i]`."""
         if sorted(order) != list(range(len(self.shape))):
             raise NotProved(f"{list(order)} is no order of {len(self.shape)} dimensions")
         shape = tuple(self.shape[axis] for axis in order)
@@ -62,7 +64,8 @@ class Moved:
 def follow(
     value: Value, source: Value, producers: Mapping[Value, Operation]
 ) -> tuple[Moved, Sequence[Operation]]:
-    """Where each element of `value` was in `source`, from which changes of shape alone make it; and those."""
+    """The permutation from `source` to `value`, and the operations between them. Raises NotProved unless all of
+    these are changes of shape."""
     steps: list[Operation] = []
     at = value
     while at != source:

@@ -1,6 +1,6 @@
-"""What holds between passes, as checks that the driver runs in debug mode.
+"""Invariants between passes, as checks that the driver runs in debug mode.
 
-A verifier reports an error at every operation that breaks its rule and says whether all is well.
+A verifier reports an error at every operation that breaks its rule, and returns True if none does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from triton_linear.passes.framework.layouts import LayoutTable
 
 CONVERT = "ttg.convert_layout"
 DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
-"""Operations whose first two operands are multiplied and summed over an axis of theirs."""
+"""Operations that multiply their first two operands and sum over a common axis."""
 
 Verifier = Callable[[Operation], bool]
 
 
 def every_tensor_has_layout(root: Operation) -> bool:
-    """Every tensor and memory descriptor has a layout, or the reason why it has none, on its operation."""
+    """The operation of every tensor and memory descriptor states its layout, or the reason why it has none."""
     table = LayoutTable()
     good = True
     for op in operations(root):
@@ -44,7 +44,7 @@ def every_tensor_has_layout(root: Operation) -> bool:
 
 
 def no_convert_layout_left(root: Operation) -> bool:
-    """Every conversion that is left is one that moves nothing, or is marked as Triton's to lower."""
+    """Every remaining conversion is a no-op, or is marked as left to Triton."""
     good = True
     for op in operations(root):
         if op.name != CONVERT or ll.STOCK in op.attributes:
@@ -56,7 +56,7 @@ def no_convert_layout_left(root: Operation) -> bool:
 
 
 def every_conversion_is_decided(root: Operation) -> bool:
-    """Every conversion has a plan, or the reason why it is left to Triton."""
+    """Every conversion has a plan, or states the reason why it is left to Triton."""
     good = True
     for op in operations(root):
         if op.name == CONVERT and ll.STOCK not in op.attributes and ll.PLAN not in op.attributes:
@@ -66,7 +66,7 @@ def every_conversion_is_decided(root: Operation) -> bool:
 
 
 def every_gather_is_decided(root: Operation) -> bool:
-    """Every gather that is left has the reason why it is left to Triton."""
+    """Every remaining gather states the reason why it is left to Triton."""
     good = True
     for op in operations(root):
         if op.name == "tt.gather" and ll.STOCK not in op.attributes:

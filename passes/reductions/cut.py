@@ -1,4 +1,5 @@
-"""The axis of a `#ttg.blocked` tensor cut so that what each thread has of it is a dimension of its own."""
+"""Cut the axis of a `#ttg.blocked` tensor so that the elements in a thread's registers have their own
+dimensions."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from triton_linear.dialect.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A tensor whose axis became up to three dimensions.
+    """A tensor whose axis was cut into up to three dimensions.
 
-    encoding: of the tensor with those dimensions, in Triton's words. inside: the dimensions that lie in
-    registers, the last one first. Reduced along these, each thread has one partial result, and dimension `axis`
-    is that of the threads.
+    encoding: the encoding of the tensor with these dimensions. inside: the new dimensions that lie in
+    registers, the last one first. After reducing along these, each thread has one partial result, and dimension
+    `axis` lies in threads.
     """
 
     shape: tuple[int, ...]
@@ -28,11 +29,12 @@ class Cut:
 
 @lru_cache(maxsize=1024)
 def cut(encoding: str, shape: tuple[int, ...], axis: int) -> Cut | None:
-    """The axis as repetitions x threads x neighbours, those of more than one; None where one warp has the whole
-    axis, for other encodings than `#ttg.blocked`, and where threads hold copies. What has nothing of the axis
-    in registers stays as it is, whatever its encoding.
+    """Cut the axis into repetitions x threads x neighbours; sizes of 1 are left out.
 
-    Ensures: reshaping moves nothing: every register holds what it did.
+    None if one warp has the whole axis, if the encoding is not `#ttg.blocked`, or if threads hold copies. A
+    tensor without elements of the axis in registers is not cut, whatever its encoding.
+
+    Ensures: the reshape is free: every register keeps its element.
 
     >>> text = "#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>"
     >>> found = cut(text, (1024,), 0)
@@ -54,7 +56,7 @@ def cut(encoding: str, shape: tuple[int, ...], axis: int) -> Cut | None:
     repetitions = shape[axis] // (neighbours * lanes * warps)
     if not repetitions:
         return None
-    # Of each part its size, and how much of that are neighbours, lanes and warps.
+    # For each part: its size, and how much of the size is in registers, lanes and warps.
     parts = [(lanes * warps, 1, lanes, warps)]
     if repetitions > 1:
         parts.insert(0, (repetitions, 1, 1, 1))

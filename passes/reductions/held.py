@@ -1,21 +1,23 @@
-"""Which values have to stay where they are, and as they are, for results to have the bits of stock Triton's.
+"""The values whose layouts must not change if results are to have the same bits as stock Triton's.
 
-A layout says where an element is, not what it is. It decides about bits all the same in four ways:
+A layout determines where an element is, not its value. But it affects the bits of results in four ways:
 
-- A reduction combines the elements in an order that follows from the layout of its operand. `is_order_free`
-  says of which the order does not show; the operands of the others keep their encodings.
-- LLVM and ptxas make one operation, which rounds once, of a multiplication and an addition, where both are done
-  in the same thread with nothing in between. So a product that may be added to something is *held*, on all of
-  its way: what is together stays together, and what a conversion keeps apart stays apart.
-- Of a sum of two products, one is fused with the addition and the other is rounded first. Which one LLVM takes
-  follows from the order of the text all around, so a kernel with such a sum is held as a whole.
-- Lanes that combine by shuffles have their own element first. Where the region of a reduction does not commute,
-  they end with different bits in what should be copies. Which copy is taken then shows, so the results of such
-  reductions are held, and all that is made of them.
+- A reduction combines elements in an order that follows from the layout of its operand. `is_order_free` tells
+for
+  which reductions the order has no effect; the operands of all others keep their encodings.
+- LLVM and ptxas fuse a multiplication and an addition into one operation, which rounds once, if one thread does
+  both with nothing in between. So a product that may be added to something is *held* on its way to the
+  addition: a conversion in between must neither appear nor vanish.
+- In a sum of two products, one is fused with the addition and the other is rounded first. LLVM's choice depends
+  on the order of the surrounding instructions, so all values of a kernel with such a sum are held.
+- Lanes that combine by shuffles have their own element first. If the region of a reduction does not commute,
+the
+  copies in several lanes get different bits, and results depend on which copy is used. So the results of such
+  reductions are held, and all values computed from them.
 
-Layouts of held values do not change, and what moves or stores them is left to Triton.
+Layouts of held values do not change, and Triton lowers the operations that move or store them.
 
-What is not known counts as a product, and as a sum.
+Unknown operations count as products and as sums.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.axis import shape_of
 from triton_linear.passes.reductions.region import REDUCE, SCAN, commutes, is_order_free
 
-# Operations whose results are elements of their operands, as far as LLVM may see through them. A load gives
-# what it is told to where it is masked off.
+# Operations whose results are elements of their operands, as far as LLVM may see through them. A masked load
+# gives elements of its default operand.
 _PASSED = frozenset(
     {
         "amdg.buffer_load",
@@ -56,9 +58,9 @@ _PASSED = frozenset(
         "ttng.warp_group_dot_wait",
     }
 )
-# Operations that end neither with a multiplication nor begin with an addition: what they take or give has been
-# in memory, or comes out of an instruction of its own.
-_APART = frozenset(
+# Operations that neither end with a multiplication nor begin with an addition: their operands and results go
+# through memory, or through an instruction of their own.
+_NEVER_FUSED = frozenset(
     {
         "arith.cmpf",
         "arith.constant",
@@ -103,40 +105,42 @@ _BRANCHES = ("cf.br", "cf.cond_br")
 _ENDS = ("tt.reduce.return", "tt.scan.return")
 
 HELD = "where it is lowered decides about bits of what is added to it, and results are to be exact"
-"""Why something that takes or gives a held value is left to Triton."""
+"""Why an operation that takes or gives a held value is left to Triton."""
 
 Steps = Mapping[Value, Sequence[Value]]
 
 
 def held_values(ops: Sequence[Operation], nvidia: bool) -> frozenset[Value]:
-    """The values whose layouts, and ways from one to another, decide about bits of results.
+    """The values whose layouts and conversions affect the bits of results.
 
-    Requires: `ops` are an operation and all that is inside it. `nvidia`: whether they are for an NVIDIA GPU.
+    Requires: `ops` are one operation and all operations inside it. `nvidia`: True if they are for an NVIDIA
+    GPU.
     """
-    forward = _handed_on(ops)
+    forward = _copies_by_source(ops)
     backward: dict[Value, list[Value]] = {}
     for value, others in forward.items():
         for other in others:
             backward.setdefault(other, []).append(value)
     no_products = _NO_PRODUCTS, _NVIDIA_NO_PRODUCTS if nvidia else frozenset()
     no_sums = _NO_SUMS, _NVIDIA_NO_SUMS if nvidia else frozenset()
-    products = _reached((v for op in ops if not _is_apart(op, *no_products) for v in op.results), forward)
-    summands = _reached((v for op in ops if not _is_apart(op, *no_sums) for v in op.operands), backward)
-    if any(_adds_two(op, products) for op in ops if not _is_apart(op, *no_sums)):
+    products = _reached((v for op in ops if not _is_never_fused(op, *no_products) for v in op.results), forward)
+    summands = _reached((v for op in ops if not _is_never_fused(op, *no_sums) for v in op.operands), backward)
+    if any(_adds_two(op, products) for op in ops if not _is_never_fused(op, *no_sums)):
         return _all_values(ops)
-    return frozenset((products & summands) | _unlike_copies(ops, forward, nvidia))
+    return frozenset((products & summands) | _differing_copies(ops, forward, nvidia))
 
 
 def is_for_nvidia(module: Operation) -> bool:
-    """Whether a module says that it is for an NVIDIA GPU."""
+    """True if a module states an NVIDIA GPU as its target."""
     attributes = module.attributes
     return "ttg.target" in attributes and str(attributes["ttg.target"].value).startswith("cuda:")
 
 
-def _is_apart(op: Operation, others: frozenset[str], unless_doubles: frozenset[str]) -> bool:
-    """Whether an operation gives no product, or adds nothing to what it takes: the names say which is asked."""
+def _is_never_fused(op: Operation, others: frozenset[str], unless_doubles: frozenset[str]) -> bool:
+    """True if an operation gives no product, or adds nothing to its operands: the caller passes the names of
+    operations for one of the two questions, `unless_doubles` for operations of which that holds but for f64."""
     name = op.name
-    if name in _PASSED or name in _APART or name in others or name in (REDUCE, SCAN, *_ENDS, *_BRANCHES):
+    if name in _PASSED or name in _NEVER_FUSED or name in others or name in (REDUCE, SCAN, *_ENDS, *_BRANCHES):
         return True
     if name.startswith("scf.") or name in ("tt.func", "builtin.module"):
         return True
@@ -145,7 +149,7 @@ def _is_apart(op: Operation, others: frozenset[str], unless_doubles: frozenset[s
 
 
 def _adds_two(op: Operation, products: set[Value]) -> bool:
-    """Whether two of what an operation takes may be products, one of which is fused with the addition."""
+    """True if two operands of an operation may be products; only one of them is fused with the addition."""
     return sum(operand in products for operand in op.operands) > 1
 
 
@@ -161,19 +165,19 @@ def _element(value: Value) -> str:
 
 
 def is_float(value: Value) -> bool:
-    """Whether a value is a float, or a tensor of floats."""
+    """True if a value is a float, or a tensor of floats."""
     return _element(value).startswith(("f", "bf"))
 
 
-def _handed_on(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
-    """For each value those that may be it, or elements of it: behind changes of shape and layout, inside and
-    behind loops and branches, in regions of reductions."""
+def _copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
+    """For each value, the values that may be equal to it or consist of its elements: results of changes of
+    shape and layout, arguments and results of loops and branches, arguments in regions of reductions."""
     steps: dict[Value, list[Value]] = {}
 
     def step(sources: Iterable[Value], targets: Iterable[Value]) -> None:
-        found = list(targets)
+        copies = list(targets)
         for source in sources:
-            steps.setdefault(source, []).extend(found)
+            steps.setdefault(source, []).extend(copies)
 
     for op in ops:
         if op.name in _PASSED:
@@ -194,7 +198,8 @@ def _handed_on(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
 
 
 def _into_region(op: Operation, step: Callable[[Iterable[Value], Iterable[Value]], None]) -> None:
-    """A reduction or scan hands its elements to its region, and gets back what that returns."""
+    """Add the steps of a reduction or scan: from operands to its region's arguments, and from the values that
+    the region returns to its results."""
     (block,) = op.regions[0].blocks
     arguments, results = list(block.arguments), list(op.results)
     half = len(arguments) // 2
@@ -203,13 +208,13 @@ def _into_region(op: Operation, step: Callable[[Iterable[Value], Iterable[Value]
         both = [arguments[index], arguments[half + index]]
         step([operand], both)
         step([last.operands[index]], [*both, results[index]])
-        # The first element of a scan, and the only one of a reduction, goes through no region.
+        # The first element of a scan, and the only element of a reduction, skip the region.
         if op.name == SCAN or prod(shape_of(operand.type)) == prod(shape_of(results[index].type)):
             step([operand], [results[index]])
 
 
-def _unlike_copies(ops: Sequence[Operation], forward: Steps, nvidia: bool) -> set[Value]:
-    """What reductions leave where copies of an element may have different bits, and all that is made of it."""
+def _differing_copies(ops: Sequence[Operation], forward: Steps, nvidia: bool) -> set[Value]:
+    """The results of reductions whose copies may have different bits, and all values computed from them."""
     reductions = (op for op in ops if op.name == REDUCE)
     found = {v for op in reductions if not is_order_free(op, nvidia) and not commutes(op) for v in op.results}
     if not found:
@@ -225,7 +230,7 @@ def _unlike_copies(ops: Sequence[Operation], forward: Steps, nvidia: bool) -> se
 
 
 def _reached(values: Iterable[Value], steps: Steps) -> set[Value]:
-    """These values, and all that one comes to from them."""
+    """These values and all values that `steps` lead to from them."""
     found: set[Value] = set()
     pending = list(values)
     while pending:
@@ -237,5 +242,5 @@ def _reached(values: Iterable[Value], steps: Steps) -> set[Value]:
 
 
 def takes_held(op: Operation, held: frozenset[Value]) -> bool:
-    """Whether an operation takes a held value."""
+    """True if an operation takes a held value."""
     return any(operand in held for operand in op.operands)

@@ -1,10 +1,10 @@
-"""Whether what stands for a reduction combines every element of its axis once, by the reduction's own region.
+"""The proof that the replacement of a reduction combines every element of the axis once, by the same region.
 
-Checked on the operations as they are, not on the plan that they were made from. The coordinates of a tensor
-are rows of bits, and each operation on the way moves bits whole: so a value is described by which bit of the
-original tensor each bit of its coordinates is (a permutation matrix over F2), and by the bits over which it was
-combined. In the end the bits of the axis must all have been combined, once, and the others be where the
-reduction has them.
+The proof reads the emitted operations, not the plan that they were made from. The coordinates of a tensor are
+rows of bits, and each operation of the replacement permutes bits. So a value is described by two things: which
+bit of the original tensor each bit of its coordinates is (a permutation matrix over F2), and the bits over
+which it was combined. In the end, all bits of the axis must have been combined, each once, and the other bits
+must be where the reduction has them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import NotEquivalent, attributes_alone
 
 Bit = tuple[int, int]
-"""A dimension of the original tensor and a bit of its coordinate, the lowest 0; of a pack (-1, nesting)."""
+"""A dimension of the original tensor and a bit of its coordinate, the lowest is 0. (-1, n) for the dimension
+that a join of packs of n operands makes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a value holds: of which operands of the reduction, one for each place of a pack; for each dimension
-    the bits of its coordinate, the highest first; and over which bits they were combined."""
+    """What is known about a value.
+
+    operands: the operands of the reduction whose elements it holds, one for each place of a pack. bits: for
+    each dimension the original bits of its coordinate, the highest first. combined: the bits over which the
+    elements were combined.
+    """
 
     operands: tuple[int, ...]
     bits: tuple[tuple[Bit, ...], ...]
@@ -31,52 +36,55 @@ class Known:
 
 
 def check(reduction: Operation, results: Sequence[Value]) -> None:
-    """Raise NotEquivalent unless `results` are those of `reduction`, by shape, element and what is combined."""
-    known = {value: Known((index,), _natural(value)) for index, value in enumerate(reduction.operands)}
+    """Raise NotEquivalent unless `results` equal the results of `reduction`: in shape, element type and
+    elements combined."""
+    known = {value: Known((index,), _original_bits(value)) for index, value in enumerate(reduction.operands)}
     axis = reduction.attributes["axis"].value
-    rest = tuple(bits for place, bits in enumerate(_natural(reduction.operands[0])) if place != axis)
-    whole = frozenset(_natural(reduction.operands[0])[axis])
+    rest = tuple(bits for place, bits in enumerate(_original_bits(reduction.operands[0])) if place != axis)
+    whole = frozenset(_original_bits(reduction.operands[0])[axis])
     for index, (old, new) in enumerate(zip(reduction.results, results, strict=True)):
-        found = _known(new, reduction, known)
-        if found != Known((index,), rest, whole):
-            raise NotEquivalent(f"result {index} of a reduction would be another, {found}")
-        if _element(new) != _element(old):
-            raise NotEquivalent(f"result {index} of a reduction would be of {_element(new)}")
+        derived = _derive(new, reduction, known)
+        if derived != Known((index,), rest, whole):
+            raise NotEquivalent(f"result {index} of a reduction would be another, {derived}")
+        if _element_type(new) != _element_type(old):
+            raise NotEquivalent(f"result {index} of a reduction would be of {_element_type(new)}")
 
 
-def _natural(value: Value) -> tuple[tuple[Bit, ...], ...]:
+def _original_bits(value: Value) -> tuple[tuple[Bit, ...], ...]:
+    """The bits of an operand of the reduction itself: each is its own original."""
     shape = value.type.shape
     return tuple(
         tuple((axis, bit) for bit in reversed(range(size.bit_length() - 1))) for axis, size in enumerate(shape)
     )
 
 
-def _element(value: Value) -> object:
+def _element_type(value: Value) -> object:
     return value.type.element_type if isinstance(value.type, RankedTensorType) else value.type
 
 
-def _known(value: Value, reduction: Operation, known: dict[Value, Known]) -> Known:
+def _derive(value: Value, reduction: Operation, known: dict[Value, Known]) -> Known:
+    """What a value holds, derived from the operations that lead to it; `known` is extended."""
     if value not in known:
         op = value.owner
         if isinstance(op, Block):
             raise NotEquivalent("a reduction would take an argument that it did not")
         op = op.operation
-        taken = list(op.operands)[:1] if _looks_up_nothing(op) else op.operands
-        operands = [_known(operand, reduction, known) for operand in taken]
+        taken = list(op.operands)[:1] if _takes_element_zero(op) else op.operands
+        operands = [_derive(operand, reduction, known) for operand in taken]
         for index, result in enumerate(op.results):
-            known[result] = _of(op, index, operands, reduction)
+            known[result] = _derive_result(op, index, operands, reduction)
     return known[value]
 
 
-def _of(op: Operation, index: int, operands: list[Known], reduction: Operation) -> Known:
-    """What result `index` of an operation holds."""
+def _derive_result(op: Operation, index: int, operands: list[Known], reduction: Operation) -> Known:
+    """What result `index` of an operation holds, from what its operands hold."""
     if not operands:
         raise NotEquivalent(f"'{op.name}' is no step of a reduction")
     given = operands[0]
     match op.name:
         case "ttg.convert_layout" | "tt.bitcast":
             return given
-        case "tt.gather" if _looks_up_nothing(op):
+        case "tt.gather" if _takes_element_zero(op):
             return given
         case "tt.reshape" if "allow_reorder" not in op.attributes:
             return replace(given, bits=_regrouped(given.bits, op.results[0].type.shape))
@@ -89,17 +97,17 @@ def _of(op: Operation, index: int, operands: list[Known], reduction: Operation) 
             half = len(given.operands) // 2
             return replace(given, operands=given.operands[half * index :][:half], bits=given.bits[:-1])
         case "tt.reduce":
-            return _reduced(op, index, operands, reduction)
+            return _derive_reduced(op, index, operands, reduction)
     raise NotEquivalent(f"'{op.name}' is no step of a reduction")
 
 
-def _reduced(op: Operation, index: int, operands: list[Known], reduction: Operation) -> Known:
+def _derive_reduced(op: Operation, index: int, operands: list[Known], reduction: Operation) -> Known:
     given = operands[0]
     if [known.operands for known in operands] != [(number,) for number in range(len(reduction.operands))]:
         raise NotEquivalent("a reduction would combine other operands")
     if any(replace(known, operands=given.operands) != given for known in operands):
         raise NotEquivalent("a reduction would combine elements of different places")
-    if list(map(_element, op.operands)) != list(map(_element, reduction.operands)):
+    if list(map(_element_type, op.operands)) != list(map(_element_type, reduction.operands)):
         raise NotEquivalent("a reduction would combine elements of another type")
     if not _same_region(op, reduction):
         raise NotEquivalent("a reduction would combine elements by another region")
@@ -108,8 +116,8 @@ def _reduced(op: Operation, index: int, operands: list[Known], reduction: Operat
     return Known((index,), bits, given.combined | set(given.bits[axis]))
 
 
-def _looks_up_nothing(op: Operation) -> bool:
-    """Whether a gather takes element 0 along an axis of one element."""
+def _takes_element_zero(op: Operation) -> bool:
+    """True if an operation is a gather of element 0 along an axis of one element."""
     if op.name != "tt.gather" or op.operands[0].type.shape[op.attributes["axis"].value] != 1:
         return False
     index = op.operands[1].owner
@@ -132,7 +140,7 @@ def _regrouped(bits: Sequence[tuple[Bit, ...]], shape: Sequence[int]) -> tuple[t
 
 
 def _same_region(op: Operation, other: Operation) -> bool:
-    """Whether the regions of two operations do the same, one operation after the other."""
+    """True if the regions of two operations have the same operations in the same order."""
     values: dict[Value, Value] = {}
     blocks = [[block for region in side.regions for block in region.blocks] for side in (op, other)]
     if len(blocks[0]) != len(blocks[1]):

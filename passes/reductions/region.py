@@ -1,4 +1,4 @@
-"""What the region of a reduction is known to do."""
+"""Properties of the region of a reduction: commutative, independent of the order, rounding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMUTATIVE = frozenset(
         "arith.xori",
     }
 )
-"""Operations whose result does not depend on the order of the two operands, NaNs apart."""
+"""Operations whose result does not depend on the order of the two operands, except for NaNs."""
 
 EXACT = frozenset(
     {
@@ -43,15 +43,15 @@ EXACT = frozenset(
         "math.absf",
     }
 )
-"""Operations that give floats and round none."""
+"""Operations that give floats without rounding."""
 
 
 def commutes(reduction: Operation) -> bool:
-    """Whether the region gives the same bits (NaNs apart) whichever of two elements comes first: each result is
-    one commutative operation of the two elements of its operand.
+    """True if the region gives the same bits (except for NaNs) in either order of its two elements: each result
+    is one commutative operation on the two elements of its operand.
 
-    Lanes that combine by shuffles have their own element first. Where the region does not commute, what they
-    have in the end differs in rounding, or in which of two equals was chosen.
+    Lanes that combine by shuffles have their own element first. If the region does not commute, the results of
+    lanes differ in rounding, or in which of two equal elements was chosen.
     """
     (block,) = reduction.regions[0].blocks
     arguments = list(block.arguments)
@@ -68,22 +68,21 @@ def commutes(reduction: Operation) -> bool:
 
 
 _ASSOCIATIVE = frozenset(name for name in COMMUTATIVE if name.endswith("i"))
-"""Those of integers: they are associative as well, additions and multiplications because they wrap around."""
+"""Commutative operations on integers: they are associative as well, as integers wrap around."""
 _EXTREMES = frozenset({"arith.maximumf", "arith.maxnumf", "arith.minimumf", "arith.minnumf"})
 _CANONICAL = frozenset({"bf16", "f16", "f32"})
-"""Floats of which NVIDIA's `min` and `max` give one NaN, whatever NaN they take, and have -0 below +0 (PTX ISA,
-`min` and `max`)."""
-_PROMISES = ("fastmath", "overflowFlags")
+"""Floats for which NVIDIA's `min` and `max` give the same NaN for every NaN operand, and order -0 below +0 (PTX
+ISA, `min` and `max`)."""
+_FLAGS = ("fastmath", "overflowFlags")
 
 
 def is_order_free(reduction: Operation, nvidia: bool) -> bool:
-    """Whether the region gives the same bits in whatever order it combines the elements, NaNs and the signs of
-    zeros included: each result is one operation, commutative and associative, of the two elements of its
-    operand.
+    """True if the region gives the same bits in every order of the elements, NaNs and signs of zeros included:
+    each result is one commutative and associative operation on the two elements of its operand.
 
-    On AMD GPUs a signalling NaN becomes a quiet one and is then passed over, so extremes of floats depend on
-    the order. So does what chooses by comparing floats: a comparison with a NaN is false both ways round, and
-    zeros of both signs are equal.
+    On AMD GPUs, extremes of floats depend on the order: a signalling NaN becomes a quiet one, which is then
+    ignored. Selections by comparisons of floats depend on it everywhere: comparisons with a NaN are false in
+    both orders, and zeros of both signs are equal.
     """
     if not commutes(reduction):
         return False
@@ -94,25 +93,26 @@ def is_order_free(reduction: Operation, nvidia: bool) -> bool:
         exact = maker.name in _ASSOCIATIVE or (
             nvidia and maker.name in _EXTREMES and str(value.type) in _CANONICAL
         )
-        if not exact or any(_promises(maker, name) for name in _PROMISES):
+        if not exact or any(_has_flag(maker, name) for name in _FLAGS):
             return False
     return True
 
 
-def _promises(op: Operation, name: str) -> bool:
-    """Whether an operation promises something of what it takes, which partial results need not keep."""
+def _has_flag(op: Operation, name: str) -> bool:
+    """True if an operation has a flag that promises something about its operands. Partial results in another
+    order may break the promise."""
     return name in op.attributes and not str(op.attributes[name]).endswith("<none>")
 
 
 def must_stay(reduction: Operation) -> str | None:
-    """Why results would differ if a reduction were taken apart, None if they would not."""
+    """Why a reduction must not be split across warps, as its results would differ; None if they would not."""
     if installed_release() in REDUCTIONS_CONVERT and not commutes(reduction) and rounds(reduction):
         return "lanes that combine in different orders keep different copies with this Triton"
     return None
 
 
 def rounds(reduction: Operation) -> bool:
-    """Whether the region computes with floats, so that another order of its elements is another result."""
+    """True if the region computes with floats, so that the result depends on the order of the elements."""
     (block,) = reduction.regions[0].blocks
     inside = [view.operation for view in block.operations]
     return any(

@@ -1,4 +1,4 @@
-"""Writes a reduction that is taken apart into a module."""
+"""Write a split reduction into a module."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from triton_linear.passes.reductions.ways import Way, packed_element
 
 @dataclass
 class ReductionWriter:
-    """Puts operations in front of a reduction, with its location."""
+    """Inserts operations before a reduction, with its location."""
 
     reduction: Operation
 
@@ -37,7 +37,8 @@ class ReductionWriter:
         self.context = self.reduction.context
 
     def write(self, found: Split, way: Way) -> list[Value]:
-        """The results of the reduction in the way's layout, or scalars. The reduction itself stays."""
+        """Write the split reduction; returns its results in the layout that `way` gives, or scalars. The
+        original reduction is not erased."""
         values = [self._cut(value, found) for value in self.reduction.operands]
         for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
             values = self.reduced(values, axis)
@@ -55,7 +56,7 @@ class ReductionWriter:
         return values
 
     def _cut(self, value: Value, found: Split) -> Value:
-        """A tensor with the dimensions that its axis is cut into."""
+        """Reshape a tensor to the dimensions of the split."""
         rank = len(value.type.shape)
         if found.order != tuple(range(len(found.order))):
             order = (
@@ -69,12 +70,12 @@ class ReductionWriter:
         return self._shaped("tt.reshape", value, found.whole)
 
     def reshaped(self, value: Value, shape: Sequence[int], encoding: str) -> Value:
-        """A tensor in another shape, with the encoding that it then has."""
+        """Reshape a tensor. Requires: `encoding` is the encoding that follows for the new shape."""
         result = self._tensor(shape, value.type.element_type, encoding)
         return self._create("tt.reshape", [result], [value])[0]
 
     def reduced(self, values: Sequence[Value], axis: int) -> list[Value]:
-        """The reduction along another axis of other tensors, with all that it combines and says."""
+        """Reduce other tensors along another axis, with the region and attributes of the reduction."""
         copy = self.reduction.clone(ip=self.ip)
         copy.attributes["axis"] = IntegerAttr.get(copy.attributes["axis"].type, axis)
         for index, value in enumerate(values):
@@ -89,12 +90,13 @@ class ReductionWriter:
         return list(copy.results)
 
     def _agree(self, value: Value) -> Value:
-        """A tensor of which lanes hold copies, each taken from the same one of them.
+        """Make all lanes that hold copies of an element take the copy of the same lane.
 
-        Triton looks an element up where its layout has it first: in the lane whose bits without an effect are
-        0, the one whose partial results Triton's own reduction takes. A shuffle by that number is what is left
-        of a gather along an axis of one element. `ll.agree` keeps it with Triton: to a planner of ours copies
-        are alike, and each lane's own the nearest.
+        A gather along an axis of one element does this: Triton's gather reads an element from the first lane
+        that holds it, by a shuffle. This is the lane whose partial result Triton's own reduction uses.
+        `ll.agree` leaves
+        the gather to Triton: the planners of this package take copies to be equal and would read each lane's
+        own.
         """
         layout = _layout(value)
         flat = self._shaped("tt.reshape", value, transfer.expand_dims(layout, 0))
@@ -107,7 +109,7 @@ class ReductionWriter:
         return self._shaped("tt.reshape", taken, layout)
 
     def _gather(self, values: Sequence[Value], layout: LinearLayout) -> list[Value]:
-        """Values of one layout in another, converted as one."""
+        """Convert values of one layout to another, joined into one conversion."""
         types = [value.type.element_type for value in values]
         element = packed_element(range(len(values)), [element_type(str(type_)) for type_ in types])
         wanted = Type.parse(element.name, self.context)
@@ -170,7 +172,7 @@ class ReductionWriter:
 
 
 def converted(value: Value, type_: Type, ip: InsertionPoint, location: Location) -> Value:
-    """A value as one of another encoding."""
+    """The value converted to `type_`, which differs in the encoding alone."""
     if value.type == type_:
         return value
     made = {ll.PARTIALS: UnitAttr.get(type_.context)}

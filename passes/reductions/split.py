@@ -1,14 +1,14 @@
-"""How a reduction is taken apart where its axis lies across warps. Pure data and layouts; no module is seen.
+"""How to split a reduction whose axis lies across warps. This module plans with layouts; it reads no IR.
 
-The coordinate along the axis is a row of bits. Each is a bit of the register, the lane or the warp number (the
-layout's basis vectors say which). The bits that lie in warps become dimensions of size 2 of their own, the
-others one dimension behind them:
+The coordinate along the axis is a row of bits. Each is a bit of the register, the lane or the warp number, as
+the layout's basis vectors state. Each bit that lies in warps becomes a dimension of size 2, and all other bits
+become one dimension after these:
 
     axis of 64, registers 0-1, lanes 2-3, warps 4-5, one warp of four:   64  ->  2 x 2 x 16
 
-No element moves. What each warp has is reduced along the 16, the partial results are converted to a layout that
-has the four of a place in one thread, and there they are reduced, the higher bit first: in the order in which
-Triton's own shuffles combine what its warps leave in shared memory, so that floats round alike.
+No element moves. Each warp reduces its elements along the 16. The partial results are converted to a layout in
+which one thread has the four that belong together, and the thread reduces them, the higher bit first. This is
+the order in which Triton's own shuffles combine the partial results of warps, so floats round alike.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ ACROSS_CTAS: Final = (
     "the axis lies across CTAs, whose partial results Triton converts once; what barriers of a cluster cost "
     "was not measured"
 )
-"""Why a reduction is not taken apart that goes beyond a CTA."""
+"""Why a reduction across CTAs is not split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A reduction taken apart.
+    """The plan of a split reduction.
 
-    pieces: the sizes into which the axis is cut, the slowest first. order: the pieces as they are put then,
-    those of warps first. sizes: the dimensions that the axis becomes, `crossing` of size 2 for the bits in
-    warps and others, which are reduced from the last to the first. apart, moved, whole: the layouts on the way.
+    pieces: the sizes into which the axis is cut, the slowest first. order: the order into which the pieces are
+    transposed, those of warps first. sizes: the dimensions that the axis becomes: `crossing` of size 2 for the
+    bits in warps, then the others. They are reduced from the last to the first. apart, moved, whole: the
+    layouts after the cut, after the transposition, and with the final dimensions.
     """
 
     axis: int
@@ -49,18 +50,18 @@ class Split:
 
     @property
     def inside(self) -> int:
-        """How many of the dimensions are reduced within warps."""
+        """The number of dimensions that are reduced within warps."""
         return len(self.sizes) - self.crossing
 
     @property
     def copies(self) -> bool:
-        """Whether lanes have copies of what reducing within warps leaves, each combined in its own order."""
+        """True if several lanes have copies of a warp's partial result, each combined in its own order."""
         along = slice(self.axis + self.crossing, self.axis + len(self.sizes))
         return any(any(basis[along]) for basis in dict(self.whole.bases).get(LANE, ()))
 
     @property
     def partials(self) -> LinearLayout:
-        """The layout of what reducing within warps leaves."""
+        """The layout of the partial results after reducing within warps."""
         layout = self.whole
         for axis in reversed(range(self.axis + self.crossing, self.axis + len(self.sizes))):
             layout = transfer.reduce(layout, axis)
@@ -69,9 +70,11 @@ class Split:
 
 @lru_cache(maxsize=1024)
 def split(layout: LinearLayout, axis: int) -> Split | str:
-    """How to take a reduction of this layout along `axis` apart, or why that need or can not be done.
+    """Plan the split of a reduction along `axis` of a tensor with this layout; or why a split is not needed or
+    not possible.
 
-    Ensures: the pieces' product is the size of the axis; `partials` has no lane and no register along it.
+    Ensures: the product of the pieces is the size of the axis; in `partials`, neither lanes nor registers lie
+    along the axis.
     """
     places = _places(layout, axis)
     if isinstance(places, str):
@@ -112,7 +115,8 @@ def split(layout: LinearLayout, axis: int) -> Split | str:
 
 
 def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
-    """The in-dim and the number of the bit in which each bit of the coordinate along the axis lies."""
+    """For each bit of the coordinate along the axis: the in-dim and the number of the in-dim's bit that it lies
+    in; or why there is none."""
     size = layout.out_dims[axis][1]
     places: list[tuple[str, int] | None] = [None] * (size.bit_length() - 1)
     for name, vectors in layout.bases:
@@ -131,10 +135,11 @@ def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
 
 
 def _groups(places: list[tuple[str, int]]) -> list[int]:
-    """Which bits are reduced together: 0 for those in registers and in the first lanes that are in a row, the
-    next numbers for further such lanes, and the last for those in warps, each alone and the highest last.
+    """The group of each bit; bits of one group are reduced together. Group 0 has the bits in registers and in
+    the first run of consecutive lane bits; each further run of lane bits is a group; each bit in warps is a
+    group of its own, the highest bit last.
 
-    Triton's lowering takes the lanes along an axis for one run of bits.
+    Runs of lane bits are separate as Triton's lowering expects the lanes along an axis to be one run of bits.
     """
     lanes = sorted(index for name, index in places if name == LANE)
     run = {lane: sum(b - a > 1 for a, b in pairwise(lanes[: at + 1])) for at, lane in enumerate(lanes)}
@@ -150,12 +155,13 @@ def _groups(places: list[tuple[str, int]]) -> list[int]:
 def gathered(
     result: LinearLayout, found: Split, lanes_first: bool = False
 ) -> Iterator[tuple[LinearLayout, int]]:
-    """Layouts of the partial results that reduce, within warps, to the layout `result`, and how many of the
-    dimensions of the split they have in lanes.
+    """Layouts of the partial results that reduce, within warps, to the layout `result`; and how many of the
+    split's dimensions each has in lanes.
 
-    The dimensions are in registers of their own, or some in lanes that hold copies in `result`: then a thread
-    has fewer partial results to load, and shuffles them. The last dimensions go to lanes, which is the fewest
-    shuffles; if `lanes_first`, the first do, so that something is left of a scalar when lanes are through.
+    The dimensions are in registers, or some of them in lanes that hold copies in `result`: then a thread has
+    fewer partial results to load, and combines them by shuffles. The last dimensions go to lanes, which takes
+    the fewest shuffles. With `lanes_first` the first dimensions go to lanes, and a scalar keeps at least one
+    dimension in registers for after the shuffles.
     """
     rank = len(result.out_dims)
     count = found.crossing
@@ -185,9 +191,9 @@ def gathered(
 
 
 def spread(layout: LinearLayout) -> Iterator[LinearLayout]:
-    """Layouts in which lanes that hold copies, or these and warps, hold the last registers instead.
+    """Layouts in which lanes that hold copies, or lanes and warps, hold the last registers instead.
 
-    A thread that has many results of which others have copies can leave it to them to combine partial results.
+    If other threads have copies of a thread's results, each can combine a share of the partial results.
     """
     registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
     for names in ((LANE,), (LANE, WARP)):

@@ -1,4 +1,4 @@
-"""Whether an access to shared memory goes by way of another layout, and by which."""
+"""Decide whether to stage an access to shared memory: access it in another layout and convert in registers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from triton_linear.passes.staging.family import Places, places
 _WORD = 4
 """Bytes of a register."""
 _HALF_ROW = 8
-"""Bytes of a row that eight lanes have, one each."""
+"""Bytes of half a row of 16 bytes: eight lanes have one each."""
 INSIDE = frozenset({"noop", "registers", "shuffle"})
-"""The kinds of plans that take no shared memory."""
+"""The kinds of plans that use no shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessPrice:
-    """What an access takes: wavefronts of a warp, those of them and the conversion's work in clocks of a warp,
-    and the clocks that are expected until all warps are through."""
+    """The price of an access and its conversion.
+
+    wavefronts: of the access, for one warp. clocks: of one warp, for the access and the conversion. expected:
+    the modelled clocks until all resident warps are done.
+    """
 
     wavefronts: int
     clocks: float
@@ -38,7 +41,8 @@ class AccessPrice:
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """An access in `layout` with a conversion between that and the layout that is wanted."""
+    """An access in `layout`, and `plan`, the conversion between `layout` and the wanted layout. before, after:
+    the prices of the direct and of the staged access."""
 
     layout: LinearLayout
     plan: Plan
@@ -46,7 +50,7 @@ class Staging:
     after: AccessPrice
 
     def summary(self) -> str:
-        """One line for people."""
+        """The staging in one line, for remarks."""
         return (
             f"{self.after.wavefronts} wavefronts a warp instead of {self.before.wavefronts}, and "
             f"{self.plan.summary()}: {self.after.expected:.0f} clocks instead of {self.before.expected:.0f}"
@@ -55,7 +59,7 @@ class Staging:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """An access that stays as it is, and why; `is_least` if there is hardly less than it takes."""
+    """An access that is not staged, and why. `is_least`: no staging could save much."""
 
     reason: str
     is_least: bool = False
@@ -64,24 +68,23 @@ class Direct:
 def staging_for(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, in_words: bool = True
 ) -> Staging | Direct:
-    """The cheapest staging of an access of a tensor that has the layout `wanted` in registers, or why there is
-    none that is cheaper.
+    """The cheapest staging of an access whose tensor has the layout `wanted` in registers, or why none is
+    cheaper than the direct access.
 
-    `in_words`: whether what is loaded is used in words, as matrix instructions do. Else elements of less than a
-    word that a staged access brings in words have to be taken out of them, where narrow loads bring them one by
-    one.
+    `in_words`: True if loaded words are used as they are, as by matrix instructions. Otherwise a staged load of
+    whole words has to unpack narrow elements, which direct narrow loads need not.
 
-    Ensures: that layout holds the same elements in each warp; its conversion takes no shared memory.
+    Ensures: each warp holds the same elements in the staging's layout; its conversion uses no shared memory.
     """
-    apart = 0.0 if in_words else _taking_out(local, wanted, target)
-    return _staging(local, wanted, element.bare, target, apart)
+    unpacking = 0.0 if in_words else _unpacking_clocks(local, wanted, target)
+    return _staging(local, wanted, element.bare, target, unpacking)
 
 
 @functools.lru_cache(maxsize=1024)
 def _staging(
-    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, apart: float
+    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, unpacking: float
 ) -> Staging | Direct:
-    """`staging_for`, where taking elements out of words costs `apart` clocks."""
+    """`staging_for`; unpacking elements from words costs `unpacking` clocks."""
     direct = _price_in(local, wanted, Cost(), target)
     least = _price(local.fewest_of(wanted, target), Cost(), wanted, target)
     policy = target.policy
@@ -93,7 +96,7 @@ def _staging(
         return Direct("instructions for matrices of bytes, which are not foreseen", is_least=True)
     best: Staging | None = None
     planned: dict[float, int] = {}
-    for bound, _, found, moves in _bounded(local, wanted, element, target, limit):
+    for bound, _, found, moves in _bounded_candidates(local, wanted, element, target, limit):
         if bound >= limit or sum(planned.values()) == policy.staging_planned:
             break
         if planned.get(bound, 0) == policy.staging_alike:
@@ -101,17 +104,17 @@ def _staging(
         planned[bound] = planned.get(bound, 0) + 1
         sides = (wanted, found) if local.is_store else (found, wanted)
         if moves:
-            # Where shuffles take too long, it is no matter what else there is: that takes shared memory.
+            # If shuffles are too dear, no other plan counts: the others use shared memory.
             shuffles = shuffled(*sides, element, target)
             if isinstance(shuffles, Rejected):
                 continue
             taken = cost(shuffles, element, target, 1 << len(dict(wanted.bases).get(WARP, ())))
-            if _price_in(local, found, _with(taken, apart), target).expected >= limit:
+            if _price_in(local, found, _add_clocks(taken, unpacking), target).expected >= limit:
                 continue
         selection = select(*sides, element, target)
         if selection.plan is None or selection.plan.kind not in INSIDE:
             continue
-        price = _price_in(local, found, _with(selection.cost, apart), target)
+        price = _price_in(local, found, _add_clocks(selection.cost, unpacking), target)
         if price.expected < limit:
             limit = price.expected
             best = Staging(found, selection.plan, direct, price)
@@ -121,22 +124,23 @@ def _staging(
     return best
 
 
-def _with(cost: Cost, apart: float) -> Cost:
-    """A cost, and clocks that take elements out of words."""
-    return dataclasses.replace(cost, clocks=cost.clocks + apart)
+def _add_clocks(cost: Cost, unpacking: float) -> Cost:
+    """The cost with the clocks that unpack elements from words."""
+    return dataclasses.replace(cost, clocks=cost.clocks + unpacking)
 
 
-def _taking_out(local: LocalAccess, wanted: LinearLayout, target: Target) -> float:
-    """Clocks of a warp that take elements out of words, which the access as it is loads one by one. Seen with
-    packed 4-bit weights that are unpacked to bf16: half of 32 wavefronts saved took 10 % more of a loop."""
+def _unpacking_clocks(local: LocalAccess, wanted: LinearLayout, target: Target) -> float:
+    """Clocks of a warp to unpack elements from words, if the direct access loads elements one at a time.
+    Measured with 4-bit weights that are unpacked to bf16: saving half of 32 wavefronts made a loop 10 %
+    slower."""
     if local.is_store or local.element_bytes >= _WORD or local.bytes_at_once(wanted, _WORD) >= _WORD:
         return 0.0
     return (1 << len(dict(wanted.bases)["register"])) * target.costs.alu
 
 
 def _bytes_are_transposed(local: LocalAccess, wanted: LinearLayout, target: Target) -> bool:
-    """Whether Triton may take `ldmatrix` or `stmatrix` with `.trans` of `.b8`, which give the bytes of a row of
-    16 to eight lanes and two registers (PTX ISA, ldmatrix and stmatrix; `tiles.TILES`)."""
+    """True if Triton may use `ldmatrix` or `stmatrix` with `.trans` of `.b8`, which distribute the bytes of a
+    row of 16 to eight lanes and two registers (PTX ISA, ldmatrix and stmatrix; `tiles.TILES`)."""
     if target.vendor != "nvidia" or local.element_bytes > 1:
         return False
     names = {tile.name for tile in available(int(target.name.removeprefix("cuda:")))}
@@ -152,9 +156,12 @@ def _bytes_are_transposed(local: LocalAccess, wanted: LinearLayout, target: Targ
     return fits and f"{kind}.x1.trans.b8" in names
 
 
-class _Bounded(NamedTuple):
-    """A layout whose access and least conversion take so many clocks; `moves`: the conversion renames more than
-    registers, so that it takes shuffles, or shared memory."""
+class _BoundedCandidate(NamedTuple):
+    """A layout and a lower bound of its price.
+
+    expected: the least clocks of its access and conversion. moves: True if the conversion moves elements
+    between lanes, so that it takes shuffles or shared memory.
+    """
 
     expected: float
     number: int
@@ -163,32 +170,33 @@ class _Bounded(NamedTuple):
 
 
 @functools.lru_cache(maxsize=128)
-def _bounded(
+def _bounded_candidates(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, limit: float
-) -> tuple[_Bounded, ...]:
-    """Layouts whose access and least conversion take less than `limit`, the cheapest first."""
+) -> tuple[_BoundedCandidate, ...]:
+    """Layouts whose lower bound is below `limit` clocks, the cheapest first."""
     most = range(local.wavefronts(wanted, target) + 1)
     below = bisect.bisect_left(most, limit, key=lambda count: _price(count, Cost(), wanted, target).expected)
     tried = places(local, wanted, target, below)
     tried = [found for found in tried if found.exchanged or found.moved or found.registers]
     policy = target.policy
-    tried.sort(key=_promise)
-    bounded: list[_Bounded] = []
+    tried.sort(key=_rank)
+    bounded: list[_BoundedCandidate] = []
     for number, found in enumerate(tried[: policy.staging_bounded]):
         layout = found.layout(wanted)
         sides = (wanted, layout) if local.is_store else (layout, wanted)
-        ways = least_cost(*sides, element, target).by_planner
+        bounds = least_cost(*sides, element, target).by_planner
         for kind in ("registers", "shuffle"):
-            if kind in ways:
-                price = _price_in(local, layout, ways[kind], target)
+            if kind in bounds:
+                price = _price_in(local, layout, bounds[kind], target)
                 if price.expected < limit:
-                    bounded.append(_Bounded(price.expected, number, layout, kind == "shuffle"))
+                    bounded.append(_BoundedCandidate(price.expected, number, layout, kind == "shuffle"))
     bounded.sort(key=lambda entry: entry[:2])
     return tuple(bounded)
 
 
-def _promise(found: Places) -> tuple[float, int]:
-    """Wavefronts, and words that go to other lanes: of m exchanges all but one in 2^m."""
+def _rank(found: Places) -> tuple[float, int]:
+    """The sort key of a candidate: wavefronts and moved words. Of m exchanges between lanes, all words but one
+    in 2^m move."""
     return found.wavefronts * (2 - 1 / (1 << found.exchanged)), found.moved
 
 
@@ -197,7 +205,8 @@ def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target
 
 
 def _price(wavefronts: int, conversion: Cost, layout: LinearLayout, target: Target) -> AccessPrice:
-    """What puts elements of less than a word together counts on no side (but see `_taking_out`)."""
+    """The price of an access that takes `wavefronts` wavefronts. Packing of narrow elements is not counted,
+    neither for direct nor for staged accesses (but see `_unpacking_clocks`)."""
     table = target.costs
     warps = layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1
     clocks = wavefronts * table.wavefront + conversion.clocks

@@ -1,4 +1,4 @@
-"""What Triton's axis analysis is told of a row: no more than what `assignment.addressing` shows of it."""
+"""Hints about a row for Triton's axis analysis: no more than `analysis.addressing` can show."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from triton_linear.passes.analysis.addressing import Affine, Mask, divisor_of
 from triton_linear.passes.analysis.widths import Bit
 
 MOST_DIVISOR = 1 << 10
-"""Divisors beyond this say nothing that Triton could use."""
+"""Larger divisors are no use to Triton."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Of aligned runs in a row: how many elements count up by one, are the same, and what divides the first."""
+    """Hints about a row: the length of aligned runs of elements that count up by one, what divides the first
+    element of each run, and the length of aligned runs of equal elements."""
 
     contiguity: int = 1
     divisibility: int = 1
     constancy: int = 1
 
     def put(self, op: Operation) -> None:
-        """Let an operation, whose result is a row, promise it."""
+        """Write the hints on an operation whose result is a row."""
         hints: Mapping[str, int] = {
             "tt.contiguity": self.contiguity,
             "tt.divisibility": self.divisibility,
@@ -34,11 +35,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Widened:
-    """An access that was made wider, and the claim of the rewriting.
+    """A widened access, and the claims of the rewriting.
 
-    before: the tensors that it took, by the number of the operand. type: what its result was, None for a store.
-    result: what its users take now. address: the operand that are its pointers, or offsets of elements of one
-    byte; `size` bytes are between neighbours, or 1. mask: the operand that is its mask.
+    before: the original tensors, by the number of the operand. type: the original type of its result, None for
+    a store. result: the value that replaces its result. address: the number of the operand that is its pointers
+    or offsets. known: the original addresses. size: the distance between neighbours: bytes for pointers, 1 for
+    offsets. mask: the number of the operand that is its mask. constant: the original mask's constancy.
     """
 
     op: Operation
@@ -53,7 +55,8 @@ class Widened:
 
 
 def of_addresses(value: Affine, size: int, bits: Sequence[Bit]) -> Claim:
-    """Of pointers to elements of `size` bytes, or of offsets (`size` is 1 then), whose row begins with `bits`.
+    """The hints on pointers to elements of `size` bytes, or on offsets (`size` is 1), in a row that begins with
+    `bits`.
 
     >>> of_addresses(Affine(((2, 4), (1,)), divisor=16), 1, [(1, 0), (0, 0)])
     Claim(contiguity=4, divisibility=4, constancy=1)
@@ -70,7 +73,7 @@ def of_addresses(value: Affine, size: int, bits: Sequence[Bit]) -> Claim:
 
 
 def of_mask(mask: Mask, bits: Sequence[Bit]) -> Claim:
-    """Of a mask whose row begins with `bits`."""
+    """The hints on a mask in a row that begins with `bits`."""
     run = 0
     while run < len(bits) and mask[bits[run][0]][bits[run][1]]:
         run += 1

@@ -1,8 +1,8 @@
-"""A tensor seen as one row, with the bits of a vector first.
+"""Turn a tensor into one row, with the bits of a vector first.
 
-Changes of shape move no element: the tensor gets a dimension for each run of bits that stays together, these
-are transposed, and then they are one. A thread's registers are put in order last, by a conversion that leaves
-every element where it is.
+Changes of shape move no element between threads: the tensor is reshaped to a dimension for each run of bits
+that stays together, transposed, and reshaped to one dimension. Then a conversion within threads puts the
+registers of a vector first.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from triton_linear.passes.framework.verifiers import CONVERT
 
 @dataclass(frozen=True)
 class Flat:
-    """The way to one row and back. `split` and `order` are empty where the row is that of the tensor's elements
-    as they stand, the last dimension fastest.
+    """The steps from a tensor to one row.
 
-    apart, moved, row: the layouts after each change of shape. sorted: that of the row with the registers of a
+    split, order: the shape of the first reshape and the order of the transpose; empty if one reshape suffices.
+    apart,
+    moved, row: the layouts after each change of shape. sorted: the layout of the row with the registers of a
     vector first.
     """
 
@@ -46,12 +47,12 @@ class Flat:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether no register has to change its place."""
+        """True if the registers of a vector are first without a conversion."""
         return self.row == self.sorted
 
     @property
     def has_encodings(self) -> bool:
-        """Whether Triton's `#ttg.linear` can say all of it: there every basis is one bit."""
+        """True if `#ttg.linear` can denote the layouts of the row: each basis must be one bit."""
         layouts = self.row, self.sorted
         return not any(
             basis & basis - 1 for layout in layouts for _, bases in layout.bases for (basis,) in bases
@@ -59,16 +60,17 @@ class Flat:
 
 
 def natural(shape: Sequence[int]) -> list[Bit]:
-    """The bits of a tensor's coordinates, as a row has them: those of the last dimension first."""
+    """The bits of a tensor's coordinates in the order of an element's number: the last dimension has the
+    lowest."""
     rank = len(shape)
     return [(axis, bit) for axis in range(rank - 1, -1, -1) for bit in range(shape[axis].bit_length() - 1)]
 
 
 @lru_cache(maxsize=512)
 def flat(layout: LinearLayout, vector: tuple[Bit, ...]) -> Flat:
-    """The row of a tensor with this layout that has these bits first, and the others behind them as they were.
+    """The steps to a row that has the bits of `vector` first, then all others in their old order.
 
-    Requires: the bits lie in the span of the registers, and nothing else moves along them.
+    Requires: these bits lie in the span of the registers, and neither lanes nor warps move along them.
     """
     shape = tuple(size for _, size in layout.out_dims)
     bits = natural(shape)
@@ -102,7 +104,7 @@ def flat(layout: LinearLayout, vector: tuple[Bit, ...]) -> Flat:
 
 
 def flattened(value: Value, way: Flat, ip: InsertionPoint, location: Location) -> Operation:
-    """The last of the operations that make a row of a tensor; there is one at least."""
+    """Turn a tensor into a row; returns the last operation."""
     made = None
     if way.split:
         made = _create("tt.reshape", value, way.split, way.apart, ip, location)
@@ -119,7 +121,7 @@ def flattened(value: Value, way: Flat, ip: InsertionPoint, location: Location) -
 
 
 def unflattened(value: Value, way: Flat, type_: Type, ip: InsertionPoint, location: Location) -> Value:
-    """A row as the tensor that it was; `type_` is the tensor's."""
+    """Turn a row back into a tensor of type `type_`."""
     row = (prod(way.shape),)
     if not way.is_sorted:
         if len(way.shape) == 1 and not way.split:
@@ -134,7 +136,7 @@ def unflattened(value: Value, way: Flat, type_: Type, ip: InsertionPoint, locati
 
 
 def row_type(type_: Type, way: Flat) -> Type:
-    """The type of a tensor of this element type as a row."""
+    """The type of the row of a tensor of type `type_`."""
     return _type(type_, (prod(way.shape),), way.sorted)
 
 

@@ -1,12 +1,11 @@
-"""The proof that a module whose accesses were made wider computes what it did.
+"""The proof that a module with widened accesses computes the same results as before.
 
-It takes the rewritten module and, for each access, what it was given before: values, and where its result went.
-What is shown is
+It reads the rewritten module and, for each access, its operands and result before. It shows that
 
-1. that all tensors of an access became rows in one way: place i of the row is the same element of each of them,
-   and of what the access gives. The changes of shape are followed on the bits of its number;
-2. that what is promised of pointers and masks follows from what is known of them as they were;
-3. that without those changes of shape it is the module that it was (`assignment.equivalence`).
+1. all tensors of an access became rows by the same permutation: place i of each row is the same element of each
+   tensor, and of the access's result. Changes of shape are followed on the bits of an element's number;
+2. the hints on pointers and masks follow from what is known about the original pointers and masks;
+3. without these changes of shape, the module equals the original (`analysis.equivalence`).
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from triton_linear.passes.widening.claims import Widened
 def check(
     ops: Sequence[Operation], accesses: Sequence[Widened]
 ) -> tuple[dict[Value, Value], dict[Value, Type]]:
-    """Show the first two; raises NotProved where that fails.
+    """Show points 1 and 2; raises NotProved if one fails.
 
-    Gives each value of a change of shape with the value that it shows, and what type results of accesses had.
+    Returns each result of a change of shape with its operand, and the original types of the results of
+    accesses.
     """
     producers = producers_of(ops)
     erased: dict[Value, Value] = {}
@@ -34,7 +34,7 @@ def check(
     for access in accesses:
         row = None
         for index, source in access.before.items():
-            elements = _followed(access.op.operands[index], source, producers, erased)
+            elements = _follow_and_erase(access.op.operands[index], source, producers, erased)
             if row not in (None, elements):
                 raise NotProved(f"operand {index} of '{access.op.name}' is another row")
             row = elements
@@ -42,7 +42,7 @@ def check(
             raise NotProved(f"'{access.op.name}' takes no row")
         if access.result is not None and access.type is not None:
             made = access.op.results[0]
-            back = _followed(access.result, made, producers, erased)
+            back = _follow_and_erase(access.result, made, producers, erased)
             given = Moved.nowhere(access.type.shape)
             if back.shape != given.shape or [row.bits[bit] for bit in back.bits] != list(given.bits):
                 raise NotProved(f"what '{access.op.name}' gives is another tensor")
@@ -51,19 +51,19 @@ def check(
     return erased, types
 
 
-def _followed(
+def _follow_and_erase(
     value: Value, source: Value, producers: Mapping[Value, Operation], erased: dict[Value, Value]
 ) -> Moved:
-    """Which element of `source` is where in `value`; what led there is erased."""
+    """The permutation from `source` to `value`; adds the changes of shape between them to `erased`."""
     moved, steps = follow(value, source, producers)
     erased.update((op.results[0], op.operands[0]) for op in steps)
     return moved
 
 
 def _check_claims(access: Widened, row: Moved, producers: Mapping[Value, Operation]) -> None:
-    """Whether what is promised of the addresses and of the mask is so, wherever the tensor begins."""
+    """Show that the hints on addresses and mask hold for any base address; raises NotProved if not."""
     addresses = producers[access.op.operands[access.address]]
-    claimed = _claims(addresses)
+    claimed = _hints_on(addresses)
     place_of = places([1 << len(bits) for bits in access.known.deltas])
     if len(place_of) != len(row.bits):
         raise NotProved("addresses are known of another number of elements")
@@ -83,7 +83,7 @@ def _check_claims(access: Widened, row: Moved, producers: Mapping[Value, Operati
         raise NotProved("addresses are promised to be the same")
     if access.mask is None:
         return
-    claimed = _claims(producers[access.op.operands[access.mask]])
+    claimed = _hints_on(producers[access.op.operands[access.mask]])
     if access.constant is None or claimed["tt.contiguity"] != 1 or claimed["tt.divisibility"] != 1:
         raise NotProved("more is promised of a mask than that it is the same")
     flags = Affine(tuple(tuple(0 if same else None for same in bits) for bits in access.constant))
@@ -92,23 +92,24 @@ def _check_claims(access: Widened, row: Moved, producers: Mapping[Value, Operati
             raise NotProved(f"the mask may change with bit {bit} of dimension {axis}")
 
 
-def _claims(op: Operation) -> dict[str, int]:
-    found = dict.fromkeys(HINTS, 1)
+def _hints_on(op: Operation) -> dict[str, int]:
+    """The hints on an operation whose result is a row, by name; 1 for those that it has not."""
+    hints = dict.fromkeys(HINTS, 1)
     for name in HINTS:
         if name in op.attributes:
             attribute = op.attributes[name]
             numbers = [int(n) for n in attribute] if isinstance(attribute, DenseElementsAttr) else []
             if len(numbers) != 1 or numbers[0] < 1 or numbers[0] & (numbers[0] - 1):
                 raise NotProved(f"'{name}' is no power of two")
-            found[name] = numbers[0]
-    return found
+            hints[name] = numbers[0]
+    return hints
 
 
 def _moves(
     known: Affine, coordinates: Sequence[tuple[int, int]], run: int
 ) -> list[tuple[int, tuple[int, int, int | None]]]:
-    """For each bit of the places in a run at the beginning of a row: the bit of the coordinates that it is, and
-    what that adds."""
+    """For each bit of a place within the first `run` elements of a row: the place's value, and the dimension,
+    bit and delta of the coordinate bit that it is."""
     if run > 1 << len(coordinates):
         raise NotProved(f"a run of {run} is promised in a row of {1 << len(coordinates)}")
     inside = coordinates[: run.bit_length() - 1]

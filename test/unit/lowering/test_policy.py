@@ -34,7 +34,7 @@ ROOMS = (
 )
 ELSEWHERE = {
     "assignment/costs.py": {"INFINITE"},
-    "assignment/explain.py": {"_SHOWN", "_LEAST"},
+    "assignment/explain.py": {"_CANDIDATES_SHOWN", "_LEAST_CLOCKS"},
     "assignment/solve.py": {"MOST_ENTRIES"},
     "analysis/accumulators.py": {"_BOUNDS", "_WORD"},
     "analysis/addressing.py": {"MAX_DIVISOR"},
@@ -44,7 +44,7 @@ ELSEWHERE = {
     "analysis/residency.py": {"_WARP_GROUP"},
     "analysis/shared_memory.py": {"LEAST_COPY", "_WORD"},
     "analysis/wavefronts.py": {"_ROW_BYTES", "_LANE_BITS", "_WORD"},
-    "analysis/weights.py": {"_USUAL"},
+    "analysis/weights.py": {"_OTHER_CLOCKS"},
     "analysis/widths.py": {"VECTOR"},
     "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "reductions/defer.py": {"_BOUNDS"},

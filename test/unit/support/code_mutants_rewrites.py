@@ -281,7 +281,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "reductions/proof",
-        "_looks_up_nothing",
+        "_takes_element_zero",
         "bool(value.is_splat) and value.get_splat_value().value == 0",
         "bool(value.is_splat)",
         "a gather of another element counts as none",

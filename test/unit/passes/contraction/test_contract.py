@@ -136,7 +136,7 @@ def _rotated(value: Any, axis: int, order: Any, ip: Any) -> Any:
 
 REORDERED = rewrite.reordered
 INSIDE = rewrite.Permuter._inside
-TWIN = rewrite.Permuter._twin
+TWIN = rewrite.Permuter._make_twin
 
 
 def _without_loads(self: rewrite.Permuter) -> list[Operation]:
@@ -157,7 +157,7 @@ def _another_value(self: rewrite.Permuter, value: Any) -> Any:
         (rewrite, "permuted_range", _identity),
         (rewrite, "reordered", _rotated),
         (rewrite.Permuter, "_inside", _without_loads),
-        (rewrite.Permuter, "_twin", _another_value),
+        (rewrite.Permuter, "_make_twin", _another_value),
     ],
 )
 @pytest.mark.parametrize("module", ["ampere", "gfx942_causal"])
