@@ -17,6 +17,7 @@ from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, RankedTensorType, operations
 from triton_linear.dialect.partitions import partition_warps
+from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.clusters import around, blocks_of, part_of, within
 from triton_linear.passes.analysis.global_memory import blocked_text, encoding_text
@@ -28,7 +29,7 @@ from triton_linear.passes.widening.widen import WidenAccesses
 from triton_linear.tools.support.compile import DEFAULTS, compile_text
 
 GPUS = ("cuda:90", "cuda:100")
-ALIKE = with_policy(target("cuda:90"), region_warps=target("cuda:90").likely_warps).spelled
+ALIKE = with_policy(target("cuda:90"), counts_ctas_of_regions=False, region_scratch_bytes=UNBOUNDED).spelled
 """A GPU on which a region is priced as a kernel by itself is."""
 NVIDIA = [path for path in MODULES if '"cuda:' in path.read_text() and '"ttg.num-ctas" = 1' in path.read_text()]
 CLUSTERS = [[(1, 0)], [(0, 1)], [(1, 0), (0, 1)], [(0, 1), (0, 0)], [(2, 0), (1, 0)]]
