@@ -12,7 +12,8 @@ from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.target.targets import target
+from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.staging.choice import Staging, staging_for
 from triton_linear.tools.fuzzing.random_layouts import kernel_encoding, random_columns
@@ -115,7 +116,9 @@ class Case:
 
         Raises WrongAccess if the kernel moves an element to a wrong place, or has a race.
         """
-        kernel = lower_kernel(self.text, "local.ttgir", self.target, LOWERING if ours else None)
+        # `choice` prices the access by itself, without looking for large tensors in the kernel.
+        gpu = with_policy(target(self.target), large_tensor=UNBOUNDED).spelled
+        kernel = lower_kernel(self.text, "local.ttgir", gpu, LOWERING if ours else None)
         lanes = target(self.target).lanes
         stored, expected = (held_elements(self.layout(side), lanes, self.warps, 0) for side in self.sides)
         patterns = element_patterns(self.shape[0] * self.shape[1], self.type.bits)

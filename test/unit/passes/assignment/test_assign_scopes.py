@@ -83,8 +83,9 @@ def test_each_region_is_assigned_with_its_warps(result: str) -> None:
     text = crossing(4, (1, 8), result=result)
     before, after = upstream(text), assigned(text)
     assert conversions(before) == {None: 2, 1: 2, 8: 2}
-    # Rows that are stored as columns are converted once, as far as several threads have them.
-    assert conversions(after).total() == (0 if result == ROWS else 3)
+    # Rows that are stored as columns are converted once, unless a layout serves both in a region of one warp.
+    left = conversions(after)
+    assert left == {} if result == ROWS else (left[None], left[8]) == (1, 1) and left[1] <= 1
     assert ll.ASSIGNED in after.operation.attributes
     for op, type_ in tensors(after):
         assert layout_of(type_).in_dim_size(WARP) == (partition_warps(op) or 4)
