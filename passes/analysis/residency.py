@@ -27,7 +27,6 @@ from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words
 _WARP_GROUP = 4
 """Triton rounds the total number of warps of all partitions up to a multiple of this."""
 _REQUESTED = "requestedRegisters"
-_MOST = "ttg.maxnreg"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE, warps_
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.frequencies import Frequencies
-from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.assignment.nodes import BlockNode, OpNode, ValueNode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NUM_WARPS, ctas_of
@@ -42,7 +41,7 @@ class Scope:
 
 def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
     """The scopes of a module, first the one of the kernel's own warps. Each operation is in one scope, or in
-    none if it is in a function that warp-specialised regions call.
+    none if it is in a function that is called in a module with warp-specialised regions.
 
     Requires: the nodes are those of a module that states its number of warps.
     """
@@ -51,7 +50,8 @@ def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
     if not any(node.name == WARP_SPECIALIZE for node in nodes):
         home.ops.extend(nodes)
         return [home]
-    called = PartialCode.find(node.op for node in nodes).functions
+    # Which warps run a function depends on its callers, and a new layout may need a barrier of all of them.
+    called = {node.attributes["callee"].value for node in nodes if node.name == "tt.call"}
     scopes, nowhere, of_block = [home], Scope(home.warps), dict[BlockNode, Scope]()
     for node in nodes:
         scope = home if node.block is None else of_block[node.block]
@@ -61,7 +61,9 @@ def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
             warps = warps_of_partitions(node.parent.op)
         elif node.name == "tt.func" and node.attributes["sym_name"].value in called:
             diagnostics.remark(
-                node.op, "layouts of the function are not assigned: a warp-specialised region calls it"
+                node.op,
+                "layouts of the function are not assigned: it is called in a module with warp-specialised "
+                "regions, and its callers say which warps run it",
             )
             scope = nowhere
         scope.ops.append(node)

@@ -44,6 +44,7 @@ from triton_linear.passes.framework.planning import (
     exact_field,
     function_of,
     lowering_field,
+    warps_of,
 )
 from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_gather_is_decided
@@ -107,7 +108,9 @@ class LowerGathers(Planning):
             return
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.calls, ctas_of(op))
+        choice = _Choice(
+            gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.calls, ctas_of(op), warps_of(op)
+        )
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
         left: list[DecidedGather] = []
@@ -146,6 +149,7 @@ class _Choice:
     lowering: str
     specialized_calls: bool
     ctas: int
+    warps: int
     table: LayoutTable = field(default_factory=LayoutTable)
 
     def decide(self, gather: Operation) -> _Way | str:
@@ -185,7 +189,7 @@ class _Choice:
 
     def clocks(self, cost: Cost) -> float:
         """What ways are compared by."""
-        return cost.expected(self.gpu.likely_warps)
+        return cost.expected(max(self.gpu.likely_warps, self.warps))
 
     def ways(self, gather: Operation, axis: int, reasons: list[str]) -> Iterable[_Way]:
         """The ways of ours; `reasons` gets why others are none."""

@@ -19,7 +19,7 @@ from triton_linear.lowering.plan.plans import FREE, Plan, Rejected, SharedPlan
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.planners.free import plan_free
-from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.strategies import Planners, Tensor, planners_of, strategy_of
@@ -118,6 +118,10 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
             target,
             limit,
         ).plan
+    if plan is None or plan.kind != recorded:
+        # The pass that planned it may have known how many warps are resident, which decides between kinds.
+        others = candidates(source, destination, element, target, limit)
+        plan = next((other for _, other in others if other.kind == recorded), plan)
     if plan is None or plan.kind != recorded:
         found = "none" if plan is None else f"'{plan.kind}'"
         raise StubError(f"stubs: @{name} was planned as '{recorded}', {target.name} gives {found}")

@@ -71,6 +71,7 @@ tt.func @captured(%x: tensor<512xf32, #a>) {
 // CHECK: ttg.convert_layout
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:100"} {
 tt.func @calling() {
+  tt.call @called_beside() : () -> ()
   ttg.warp_specialize()
   default {
     ttg.warp_yield
@@ -81,8 +82,15 @@ tt.func @calling() {
   } : () -> ()
   tt.return
 }
-// expected-remark@below {{layouts of the function are not assigned: a warp-specialised region calls it}}
+// expected-remark@below {{layouts of the function are not assigned: it is called in a module with warp-specialised regions, and its callers say which warps run it}}
 tt.func private @called() attributes {noinline = true} {
+  %x = arith.constant dense<1.0> : tensor<512xf32, #a>
+  %0 = ttg.convert_layout %x : tensor<512xf32, #a> -> tensor<512xf32, #b>
+  tt.print "x" {hex = false, isSigned = array<i32: 0>} : %0 : tensor<512xf32, #b>
+  tt.return
+}
+// expected-remark@below {{layouts of the function are not assigned: it is called in a module with warp-specialised regions, and its callers say which warps run it}}
+tt.func private @called_beside() attributes {noinline = true} {
   %x = arith.constant dense<1.0> : tensor<512xf32, #a>
   %0 = ttg.convert_layout %x : tensor<512xf32, #a> -> tensor<512xf32, #b>
   tt.print "x" {hex = false, isSigned = array<i32: 0>} : %0 : tensor<512xf32, #b>

@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import PADDED, SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import target
-from triton_linear.passes.conversions.stubs import with_limit
+from triton_linear.passes.conversions.outline import OutlineConversions
+from triton_linear.passes.conversions.select import SelectLowering
+from triton_linear.passes.conversions.stubs import stubs_of, with_limit
+from triton_linear.passes.framework.plans import Plans
+from triton_linear.passes.framework.run import run_passes
 
 CUDA = target("cuda:90")
 ROWS = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
@@ -62,3 +68,30 @@ def test_the_baseline_keeps_its_plans() -> None:
 def test_plans_of_other_elements_shrink_too(element: str) -> None:
     found = stub(element)
     assert with_limit(found, CUDA, 0, all_warps=True).plan.scratch_bytes <= found.plan.scratch_bytes
+
+
+WIDE = (
+    "#ttg.linear<{register = [[0, 1], [0, 2], [0, 4], [0, 16], [0, 32], [0, 128], [1, 0], [16, 0]], "
+    "lane = [[4, 0], [0, 64], [8, 0], [2, 0], [0, 8]], warp = [[32, 0], [64, 0]], block = []}>",
+    "#ttg.linear<{register = [[0, 1], [0, 2], [0, 4], [0, 64], [0, 128], [1, 0], [4, 0], [8, 0]], "
+    "lane = [[16, 0], [0, 32], [0, 16], [2, 0], [0, 8]], warp = [[32, 0], [64, 0]], block = []}>",
+)
+"""A thread holds 256 registers, so that the conversion is priced for the warps of one CTA."""
+
+
+def test_a_stub_from_a_file_has_the_plan_that_was_priced_for_few_warps() -> None:
+    types = [f"tensor<128x256xf32, {layout}>" for layout in WIDE]
+    text = (
+        'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, '
+        'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {\n'
+        f"tt.func public @kernel(%x: {types[0]}) -> {types[1]} {{\n"
+        f"%y = ttg.convert_layout %x : {types[0]} -> {types[1]}\ntt.return %y : {types[1]}\n}}\n}}\n"
+    )
+    module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
+    run = run_passes(module, [SelectLowering("cuda:90"), OutlineConversions()])
+    assert run.succeeded
+    (planned,) = run.plans.stubs.values()
+    priced = select(planned.source, planned.destination, planned.element, CUDA).plan
+    assert priced is not None and priced.kind != planned.plan.kind
+    (again,) = stubs_of(operations(module.operation), CUDA, Plans()).values()
+    assert again.plan.kind == planned.plan.kind
