@@ -220,8 +220,7 @@ class Setting:
         are.
 
         `dump` is in the key, though it changes no code: a kernel from the cache would not be dumped. `report`
-        is
-        not: people leave it on for weeks, and turning it on should not recompile every kernel."""
+        is not: people leave it on for weeks, and turning it on should not recompile every kernel."""
         keyed = [f for f in fields(self.options) if not f.metadata.get("aside")]
         options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in keyed)
         decided = self.decisions.digest

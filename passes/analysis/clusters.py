@@ -1,8 +1,7 @@
 """The part of a tensor that each CTA of a cluster has.
 
 If each CTA has a box of the tensor, the bits of the CTA's rank are the highest bits of the coordinates. Then
-the
-part of a CTA is a tensor of its own: the assignment chooses a layout for the part and adds the bases of the
+the part of a CTA is a tensor of its own: the assignment chooses a layout for the part and adds the bases of the
 CTAs again.
 """
 

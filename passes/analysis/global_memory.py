@@ -292,8 +292,8 @@ def meeting(
 @functools.lru_cache(maxsize=2048)
 def near(access: GlobalAccess, other: LinearLayout, shape: tuple[int, ...], run: int) -> LinearLayout | None:
     """A cheap layout for `access` in which each warp holds the same elements as in `other`, with few
-    differences
-    within warps: whole vectors, and contiguous lanes until an instruction covers `run` contiguous bytes.
+    differences within warps: whole vectors, and contiguous lanes until an instruction covers `run` contiguous
+    bytes.
 
     None if a basis of `other` is not exactly one bit: if it holds copies, for instance.
     """

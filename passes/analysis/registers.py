@@ -11,12 +11,10 @@ Not every live value of the module takes registers for all of its elements:
   live words are counted only at other operations (loads, dots, conversions, loops): the values that are live
   across the operation, and its results.
 - The results of broadcasts, transposes, reshapes and waits for dots share the registers of their operands. A
-dot
-  reuses the registers of its accumulator if the accumulator has no other use.
+  dot reuses the registers of its accumulator if the accumulator has no other use.
 - Constants and ranges are rematerialised at each use. Integers and pointers whose elements have known distances
   (`axis`) are one base and immediate operands. But a value that a loop carries takes a register for each
-  element,
-  unless the loop only adds to it: the compiler no longer knows the distances.
+  element, unless the loop only adds to it: the compiler no longer knows the distances.
 - Scalars are in constant memory and uniform registers; memory descriptors are addresses in shared memory.
 - Narrow elements are packed into words, as Triton does; copies within a thread count once.
 
@@ -154,8 +152,7 @@ class _RegisterUse:
 
     def _is_merged(self, value: Value) -> bool:
         """True if a loop or branch merges several values into this one. A value that a loop only adds to does
-        not
-        count: its elements keep their distances."""
+        not count: its elements keep their distances."""
         op = self._producers.get(value)
         if op is not None:
             return str(op.name).startswith("scf.")

@@ -3,11 +3,11 @@
 Many resident warps are limited by the throughput of the pipes, few by the latency of their own instructions.
 The number is not known before `ptxas` has run, so it is assumed to be
 
-- in kernels with a large tensor: the warps of one CTA (`Policy.large_tensor`, `framework.planning`);
+- in kernels with a large tensor and no regions: the warps of one CTA (`Policy.large_tensor`,
+  `framework.planning`);
 - in kernels with a recurrence (`recurrence`): `Policy.state_warps`;
 - in kernels with warp-specialised regions, whose other warps do other work: the warps of the conversion's
-region,
-  in as many CTAs as registers and shared memory allow;
+  region, in as many CTAs as registers and shared memory allow;
 - in all other kernels: `Policy.likely_warps`.
 """
 

@@ -51,8 +51,8 @@ class AssignLayouts(Planning):
     conversions go that need not exist.
 
     In a kernel with warp-specialised regions each partition is priced by itself, with its own warps, and what
-    it captures keeps its layout; so do functions that regions call. In a cluster each CTA keeps the part that
-    it has of a tensor.
+    it captures keeps its layout; so do functions that are called there. In a cluster each CTA keeps the part
+    that it has of a tensor.
 
     Requires: nothing. Modules with regions for other GPUs than NVIDIA's are left as they are, with a remark.
     Ensures: the module computes what it did (see `assignment.equivalence`); a reduction of floats may add in

@@ -8,8 +8,7 @@ which axis. It shows that
    effect;
 2. no value in the new order has hints about neighbouring elements;
 3. the operations that change the order do so as claimed: values computed from a range are evaluated, and
-changes
-   of shape are followed on the bits of coordinates;
+   changes of shape are followed on the bits of coordinates;
 4. without these operations the module equals the original (`analysis.equivalence`).
 """
 

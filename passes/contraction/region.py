@@ -2,9 +2,9 @@
 
 The region grows from the value to its users and to its operands. The results of an operation on values in the
 new order are in the new order too, along the tied axes, and so must be its other operands. Ranges can be made
-in
-any order: so values computed from ranges and scalars alone are cloned in the new order (twins), and other users
-keep the original. All other values (loaded, carried by a loop, or stored) change their order for all users.
+in any order: so values computed from ranges and scalars alone are cloned in the new order (twins), and other
+users keep the original. All other values (loaded, carried by a loop, or stored) change their order for all
+users.
 """
 
 from __future__ import annotations

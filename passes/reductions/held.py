@@ -3,8 +3,7 @@
 A layout determines where an element is, not its value. But it affects the bits of results in four ways:
 
 - A reduction combines elements in an order that follows from the layout of its operand. `is_order_free` tells
-for
-  which reductions the order has no effect; the operands of all others keep their encodings.
+  for which reductions the order has no effect; the operands of all others keep their encodings.
 - LLVM and ptxas fuse a multiplication and an addition into one operation, which rounds once, if one thread does
   both with nothing in between. So a product that may be added to something is *held* on its way to the
   addition: a conversion in between must neither appear nor vanish.

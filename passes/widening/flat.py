@@ -32,9 +32,8 @@ class Flat:
     """The steps from a tensor to one row.
 
     split, order: the shape of the first reshape and the order of the transpose; empty if one reshape suffices.
-    apart,
-    moved, row: the layouts after each change of shape. sorted: the layout of the row with the registers of a
-    vector first.
+    apart, moved, row: the layouts after each change of shape. sorted: the layout of the row with the registers
+    of a vector first.
     """
 
     shape: tuple[int, ...]

@@ -92,18 +92,16 @@ def advise(
     if made.usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
         return Advice(f"{BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}")
     same_code = own_warps is None or warps <= own_warps  # warps of regions run only a part of the code
-    residency = Residency(most, warps, gpu, same_code and policy.serial_loads < 1)
+    limits = CtaLimits(most, warps, gpu, same_code and policy.serial_loads < 1)
     memory_bound = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
     multiplies = memory_bound and _MMA.search(text) is not None
-    if not multiplies and (waiting := _for_serial_loads(made, residency, policy.serial_loads)):
+    if not multiplies and (waiting := _for_serial_loads(made, limits, policy.serial_loads)):
         return waiting
     limit = bound(used, warps, most, gpu)
     if limit is not None:
-        return MoreCtas(f"{BOUND} {limit}", residency, 1 + policy.bounded_clocks / residency.ctas(used))
+        return MoreCtas(f"{BOUND} {limit}", limits, 1 + policy.bounded_clocks / limits.ctas(used))
     if widths := [int(found) for found in _WGMMA.findall(text)]:
-        return _for_loops(made, widths, residency) or (
-            _for_serial_loads(made, residency) if memory_bound else None
-        )
+        return _for_loops(made, widths, limits) or (_for_serial_loads(made, limits) if memory_bound else None)
     return Advice(f"{CTAS} {most}") if multiplies else None
 
 
@@ -159,20 +157,20 @@ class MoreCtas(Advice):
     most: the largest ratio of a warp's clocks with the bound to those without.
     """
 
-    residency: Residency
+    limits: CtaLimits
     most: float
 
     def serves(self, original: Assembled, candidate: Assembled) -> bool:
         """True if the clocks of a warp stay within that ratio."""
-        old, new = (self.residency.clocks(each) for each in (original, candidate))
+        old, new = (self.limits.clocks(each) for each in (original, candidate))
         if old is None or new is None:
             return candidate.usage.stack <= original.usage.stack
         return new.clocks <= self.most * old.clocks
 
 
 @dataclass(frozen=True, slots=True)
-class Residency:
-    """How many CTAs of a kernel are resident on a multiprocessor.
+class CtaLimits:
+    """What limits the CTAs of a kernel that are resident on a multiprocessor.
 
     most: the CTAs that fit, apart from registers. warps: those of a CTA. walked: every warp runs the whole
     kernel, so a walk through the code gives the clocks of a warp.
@@ -208,29 +206,29 @@ class FewerClocks(Advice):
     clocks: those of a warp without it. ctas: the resident CTAs without it.
     """
 
-    residency: Residency
+    limits: CtaLimits
     clocks: int
     ctas: int
 
     def serves(self, original: Assembled, candidate: Assembled) -> bool:
         """True if a warp takes a fraction of its clocks below `warp_left`, its clocks divided by the resident
         CTAs do not rise, and no more is spilled."""
-        new = self.residency.clocks(candidate)
+        new = self.limits.clocks(candidate)
         if new is None or candidate.usage.stack > original.usage.stack:
             return False
-        ctas = self.residency.ctas(candidate.usage.registers)
-        fraction = self.residency.gpu.policy.warp_left
+        ctas = self.limits.ctas(candidate.usage.registers)
+        fraction = self.limits.gpu.policy.warp_left
         return new.clocks < fraction * self.clocks and new.clocks * self.ctas <= self.clocks * ctas
 
 
-def _for_loops(made: Assembled, widths: Sequence[int], residency: Residency) -> Advice | None:
+def _for_loops(made: Assembled, widths: Sequence[int], limits: CtaLimits) -> Advice | None:
     """The directive for a kernel with `wgmma` of these numbers of columns, or None."""
-    gpu, policy, used = residency.gpu, residency.gpu.policy, made.usage.registers
-    ctas = residency.ctas(used)
-    if not ctas or used + UNIT > most_registers(ctas, residency.warps, gpu):
+    gpu, policy, used = limits.gpu, limits.gpu.policy, made.usage.registers
+    ctas = limits.ctas(used)
+    if not ctas or used + UNIT > most_registers(ctas, limits.warps, gpu):
         return None
     loops = mma_loops(made.code)
-    groups = ctas * residency.warps // _GROUP_WARPS
+    groups = ctas * limits.warps // _GROUP_WARPS
     if (
         loops is None
         or covered(loops, widths, policy.loop_near)
@@ -240,17 +238,17 @@ def _for_loops(made: Assembled, widths: Sequence[int], residency: Residency) -> 
     return ShorterLoops(f"{CTAS} {ctas}", policy.loop_left)
 
 
-def _for_serial_loads(made: Assembled, residency: Residency, serial: float = 0.0) -> Advice | None:
+def _for_serial_loads(made: Assembled, limits: CtaLimits, serial: float = 0.0) -> Advice | None:
     """The directive for a kernel whose warps wait for one load after another, for at least the fraction
     `serial` of their clocks; else None. With as many resident warps as possible, warps hide such waits."""
     used = made.usage.registers
-    ctas, fewer = residency.ctas(used), residency.fewer_ctas(used)
-    if fewer is None or ctas * residency.warps >= residency.gpu.resident_warps:
+    ctas, fewer = limits.ctas(used), limits.fewer_ctas(used)
+    if fewer is None or ctas * limits.warps >= limits.gpu.resident_warps:
         return None
-    warp = residency.clocks(made)
+    warp = limits.clocks(made)
     if warp is None or warp.serial < serial * warp.clocks:
         return None
-    return FewerClocks(f"{CTAS} {fewer}", residency, warp.clocks, ctas)
+    return FewerClocks(f"{CTAS} {fewer}", limits, warp.clocks, ctas)
 
 
 def _clocks_with_waits(loops: Loops) -> int:

@@ -17,9 +17,10 @@ from triton_linear.lowering.gather.memory import OTHER_CTAS
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
-from triton_linear.lowering.plan.strategies import LEGACY, STRATEGIES
-from triton_linear.lowering.target.targets import target
-from triton_linear.passes.conversions.gather import LowerGathers
+from triton_linear.lowering.plan.plans import Cost
+from triton_linear.lowering.plan.strategies import LEGACY, LINEAR, STRATEGIES
+from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.passes.conversions.gather import LowerGathers, _Choice
 from triton_linear.passes.conversions.stubs import StubError, stubs_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
@@ -252,3 +253,11 @@ def test_a_gather_that_some_warps_run_is_ours() -> None:
     found, _ = prepared(module_text("cuda:90", body, f"%x: {values}, %i: {numbers}"))
     (gather,) = found.gathers
     assert gather.kind == "gather"
+
+
+def test_throughput_counts_for_the_warps_of_a_cta_at_least() -> None:
+    """A kernel with a large tensor is priced for no other warps than those of its CTA."""
+    few = with_policy(target("cuda:90"), likely_warps=0)
+    choice = _Choice(few, {}, None, LINEAR, specialized_calls=False, ctas=1, warps=4)
+    cost = Cost(100.0, latency=50.0)
+    assert choice.clocks(cost) == cost.expected(4) > cost.expected(0)

@@ -139,14 +139,14 @@ def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytes
     before = compiled(occupancy=False)
     used_before = usage(before.asm["cubin"])
     assert used_before is not None
-    monkeypatch.setattr(advice.Residency, "ctas", lambda _, used: 7 if used <= used_before.registers else 1)
+    monkeypatch.setattr(advice.CtaLimits, "ctas", lambda _, used: 7 if used <= used_before.registers else 1)
     if time_of(before).serial:
         assert not directives(compiled())
 
 
 @given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
 def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
-    room = advice.Residency(most, warps, H200, walked=True)
+    room = advice.CtaLimits(most, warps, H200, walked=True)
     ctas, found = room.ctas(used), room.fewer_ctas(used)
     wanted = min(255, 1.5 * used)
     enough = [n for n in range(1, ctas + 1) if most_registers(n, warps, H200) >= wanted]
@@ -161,7 +161,7 @@ def test_it_is_off_where_clocks_were_not_measured() -> None:
 
 def test_where_as_many_warps_run_as_can_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     if time_of(compiled(occupancy=False)).serial:
-        monkeypatch.setattr(advice.Residency, "ctas", lambda room, used: H200.resident_warps // room.warps)
+        monkeypatch.setattr(advice.CtaLimits, "ctas", lambda room, used: H200.resident_warps // room.warps)
         assert not directives(compiled())
 
 

@@ -70,8 +70,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "_for_loops",
-        "ctas * residency.warps // _GROUP_WARPS",
-        "residency.warps // _GROUP_WARPS",
+        "ctas * limits.warps // _GROUP_WARPS",
+        "limits.warps // _GROUP_WARPS",
         "loops that wait for the products of other warps are assembled again",
         (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
     ),
@@ -102,7 +102,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "advise",
-        "1 + policy.bounded_clocks / residency.ctas(used)",
+        "1 + policy.bounded_clocks / limits.ctas(used)",
         "1 + policy.bounded_clocks",
         "another CTA may cost as many clocks beside several as beside one",
         (f"{CLOCKS}::test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost",),
