@@ -73,6 +73,11 @@ VARIANTS: Final = {
             f"plans and layouts priced for {_BUSY_WARPS} warps",
             {"thresholds": f"likely_warps={_BUSY_WARPS}"},
         ),
+        Variant(
+            "matrices",
+            "matrix loads in place of loads of one or two words, whatever the elements are",
+            {"thresholds": "matrix_load_bytes=8"},
+        ),
         Variant("unbounded", "registers as ptxas gives them", {"occupancy": False}),
         Variant(
             "roomy",

@@ -105,10 +105,10 @@ class InstructionWriter(Protocol):
         use."""
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
-        """Load `count` words by the transposing instruction `name`."""
+        """Load `count` words by the matrix instruction `name`."""
 
-    def store_matrix(self, writer: FunctionWriter, address: str, words: Sequence[str]) -> None:
-        """Store words by `stmatrix`."""
+    def store_matrix(self, writer: FunctionWriter, name: str, address: str, words: Sequence[str]) -> None:
+        """Store words by the matrix instruction `name`."""
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for all threads of the scope ("warp", "cta" or "cluster") and see what they wrote."""
@@ -190,15 +190,15 @@ class _Nvidia:
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
         result = I32 if count == 1 else struct_type(I32, count)
-        intrinsic = _matrix_intrinsic("ld", count)
+        intrinsic = _matrix_intrinsic(name, count)
         loaded = writer.op(f"llvm.call_intrinsic {intrinsic}({address}) : ({SHARED}) -> {result}")
         if count == 1:
             return [loaded]
         return [writer.op(f"llvm.extractvalue {loaded}[{index}] : {result}") for index in range(count)]
 
-    def store_matrix(self, writer: FunctionWriter, address: str, words: Sequence[str]) -> None:
+    def store_matrix(self, writer: FunctionWriter, name: str, address: str, words: Sequence[str]) -> None:
         types, values = ", ".join([I32] * len(words)), ", ".join(words)
-        intrinsic = _matrix_intrinsic("st", len(words))
+        intrinsic = _matrix_intrinsic(name, len(words))
         writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
@@ -234,8 +234,11 @@ def _narrow(writer: FunctionWriter, intrinsic: str, operands: Sequence[str], bit
     return writer.op(f'llvm.call_intrinsic "{intrinsic}"({", ".join(operands)}) : ({types}) -> {result}')
 
 
-def _matrix_intrinsic(kind: str, count: int) -> str:
-    return f'"llvm.nvvm.{kind}matrix.sync.aligned.m8n8.x{count}.trans.b16"'
+def _matrix_intrinsic(name: str, count: int) -> str:
+    """The intrinsic of a matrix instruction of `transposing.FORMS` for `count` matrices."""
+    instruction, *suffix = name.split(".")
+    form = ".".join((f"m8n8.x{count}", *suffix))
+    return f'"llvm.nvvm.{instruction}.sync.aligned.{form}.b16"'
 
 
 TRANSPOSING = {
@@ -353,8 +356,8 @@ class _Amd:
             loaded = writer.op(f"llvm.bitcast {loaded} : {type_} to {words}")
         return split_vector(writer, loaded, I32, count)
 
-    def store_matrix(self, writer: FunctionWriter, address: str, words: Sequence[str]) -> None:
-        raise ValueError("AMD has no stores that transpose")
+    def store_matrix(self, writer: FunctionWriter, name: str, address: str, words: Sequence[str]) -> None:
+        raise ValueError("AMD has no stores of matrices")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":

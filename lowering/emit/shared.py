@@ -115,7 +115,7 @@ class _Memory:
     def load(self, address: str) -> list[Parts]:
         """The words of one access."""
         writer, side = self._writer, self._plan.load
-        if side.transposed:
+        if side.matrix:
             count = side.slots * self._plan.element_bytes // 4
             parts = parts_of(writer, self._machine.load_matrix(writer, side.matrix, address, count))
         else:
@@ -135,8 +135,8 @@ def store_words(
 ) -> None:
     """Write the words of one store."""
     parts = [part for word in words for part in word]
-    if side.transposed:
-        machine.store_matrix(writer, address, [part.word for part in parts])
+    if side.matrix:
+        machine.store_matrix(writer, side.matrix, address, [part.word for part in parts])
         return
     value, type_ = side_by_side(writer, parts, 8 * side.access_bytes)
     writer.effect(f"llvm.store {value}, {address} {_aligned(side)} : {type_}, {SHARED}")

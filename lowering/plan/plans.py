@@ -208,15 +208,19 @@ class Padding:
         return address + address // self.row_bytes * self.bytes
 
 
+_MATRIX_WORDS = {"": "", "ldmatrix": "matrix "}
+"""What summaries call accesses by a matrix instruction of this name; others transpose."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
     access's offset. Columns beyond those of lanes and warps belong to the rank of its CTA in the cluster. An
-    access moves `slots` elements of the thread: at that address, or, if `matrix` is not empty, by the
-    transposing instruction of that name (`transposing.FORMS`), where the address lanes name rows of
-    `access_bytes`. Stores have 2^`choices` alternatives. No access has bank conflicts, unless the plan pads.
+    access moves `slots` elements of the thread: at that address, or, if `matrix` is not empty, by the matrix
+    instruction of that name (`transposing.FORMS`), where the address lanes name rows of `access_bytes`. Stores
+    have 2^`choices` alternatives. No access has bank conflicts, unless the plan pads.
     """
 
     access_bytes: int
@@ -225,11 +229,6 @@ class MemorySide:
     slots: int
     matrix: str = ""
     choices: int = 0
-
-    @property
-    def transposed(self) -> bool:
-        """True if its accesses transpose."""
-        return bool(self.matrix)
 
     def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
         """Wavefronts of one access of a warp: one for each phase of the lanes that have an address."""
@@ -325,7 +324,7 @@ class SharedPlan:
     def summary(self) -> str:
         """One line for people."""
         sides = [
-            f"{_count(sum(map(len, side.rounds)), 'transposing ' * side.transposed + name)} of "
+            f"{_count(sum(map(len, side.rounds)), _MATRIX_WORDS.get(side.matrix, 'transposing ') + name)} of "
             f"{side.slots * self.element_bytes * 8} bits"
             for name, side in (("store", self.store), ("load", self.load))
         ]

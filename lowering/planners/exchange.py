@@ -21,7 +21,7 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, Access, Cost, MemorySide, Ranks, SharedPlan
 from triton_linear.lowering.planners.conflicts import padded_wavefronts
-from triton_linear.lowering.planners.fragments import Fragment, transposed
+from triton_linear.lowering.planners.fragments import Fragment, matrix_fragment
 from triton_linear.lowering.planners.placement import (
     Exchange,
     ExchangeLimits,
@@ -32,6 +32,7 @@ from triton_linear.lowering.planners.placement import (
     shared_registers,
 )
 from triton_linear.lowering.planners.swizzle import Columns
+from triton_linear.lowering.planners.transposing import WORD, moves_words
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
@@ -52,25 +53,32 @@ def cheapest(
 ) -> tuple[SharedPlan, Cost] | None:
     """The plan of the fewest clocks, and its cost; None if none takes less than `below` clocks.
 
-    Of equal plans that load from other CTAs, the one with the fewest loads, then the fewest stores wins; then
-    the first. Packing words is the slowest part of planning. So plans are tried in the order of their cost
-    without packing, and the search ends at the first whose cost without packing is too high.
+    Of equal plans, one whose matrix loads move words wins; then, of plans that load from other CTAs, the one
+    with the fewest loads, then the fewest stores; then the first. Packing words is the slowest part of
+    planning. So plans are tried in the order of their cost without packing, and the search ends at the first
+    whose cost without packing is too high.
     """
     bare = [(_cost(plan, 0, target).clocks, number, plan) for number, plan in enumerate(plans)]
     best = None
-    least: tuple[float, tuple[int, int], int] = below, (-1, -1), -1
+    least: tuple[float, tuple[int, ...], int] = below, (), -1
     for clocks, number, plan in sorted(bare, key=lambda entry: entry[:2]):
         if clocks > least[0]:
             break
         cost = cost_of_shared(plan, target)
-        far = (0, 0) if plan.ranks is None else (_count(plan.load), _count(plan.store))
-        if (cost.clocks, far, number) < least:
-            best, least = (plan, cost), (cost.clocks, far, number)
+        far = () if plan.ranks is None else (_count(plan.load), _count(plan.store))
+        order = (not moves_words(plan.load.matrix), *far)
+        if (cost.clocks, order, number) < least:
+            best, least = (plan, cost), (cost.clocks, order, number)
     return best
 
 
 def _count(side: MemorySide) -> int:
     return sum(map(len, side.rounds))
+
+
+def _accesses(plan: SharedPlan) -> int:
+    """The stores and loads of a thread."""
+    return _count(plan.store) + _count(plan.load)
 
 
 def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
@@ -121,29 +129,37 @@ def exchange_plans(
     if scope == CLUSTER:  # the cost of loads from other CTAs is known from the plan alone
         others = itertools.islice(placements(sharing, limits), 1, None)
         yield from (build.plan(other, None, None) for other in others)
-    narrow = min(plan.store.access_bytes, plan.load.access_bytes) < 4
+    size = element.memory_bytes
+    narrow = min(plan.store.access_bytes, plan.load.access_bytes) < WORD
     steps = stored_words(plan).steps or loaded_words(plan).steps
-    if element.memory_bytes <= 2 and (narrow or steps or scope == CLUSTER):
-        # One side accesses elements of less than a word one by one, or permutes them: instructions that
-        # transpose avoid both. Loads from other CTAs can then be wider.
-        size = limits.element_bytes
-        instructions = () if scope == CLUSTER else target.load_matrix  # none reads another CTA's memory
-        loads = _fragments(instructions, sharing.load_register, sharing.load_lane, shared, size)
-        stores = _fragments(target.store_matrix, sharing.store_register, sharing.store_lane, shared, size)
-        for load in loads:
-            yield from build.by_matrices(None, load)
-        for store in stores:
-            yield from build.by_matrices(store, None)
-        for store, load in itertools.product(stores, loads):
-            if store.vector == load.vector:
-                yield from build.by_matrices(store, load)
+    # One side accesses elements of less than a word one by one, or permutes them: instructions that transpose
+    # avoid both. Loads from other CTAs can then be wider.
+    transposes = size < WORD and (narrow or bool(steps) or scope == CLUSTER)
+    # The others load up to four words at once, in as many wavefronts as loads of a word.
+    few = size < target.policy.matrix_load_bytes and (
+        WORD <= plan.load.access_bytes <= target.policy.matrix_load_bytes
+    )
+    near = scope != CLUSTER  # no matrix instruction reads another CTA's memory
+    names = [name for name in target.load_matrix if near and (few if moves_words(name) else transposes)]
+    loads = _fragments(names, sharing.load_register, sharing.load_lane, shared, limits.element_bytes)
+    names = [name for name in target.store_matrix if transposes]
+    stores = _fragments(names, sharing.store_register, sharing.store_lane, shared, limits.element_bytes)
+    for load in loads:
+        for other in build.by_matrices(None, load):
+            if not moves_words(load.name) or _accesses(other) < _accesses(plan):
+                yield other
+    for store in stores:
+        yield from build.by_matrices(store, None)
+    for store, load in itertools.product(stores, loads):
+        if store.vector == load.vector:
+            yield from build.by_matrices(store, load)
 
 
 def _fragments(
     names: Iterable[str], registers: Columns, lanes: Columns, shared: Columns, element_bytes: int
 ) -> list[Fragment]:
-    """The transposing accesses of `names` that fit the registers and lanes of one side."""
-    found = [transposed(name, registers, lanes, shared, element_bytes) for name in names]
+    """The matrix accesses of `names` that fit the registers and lanes of one side."""
+    found = [matrix_fragment(name, registers, lanes, shared, element_bytes) for name in names]
     return [fragment for fragment in found if fragment is not None]
 
 

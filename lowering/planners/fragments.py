@@ -1,11 +1,7 @@
-"""The registers and address lanes that a transposing access of a warp covers, in order.
+"""The registers and address lanes that a matrix access of a warp covers, in order.
 
 `transposing` has the instructions as permutations of bits. Seen from memory, each is an access of its row's
 width by other lanes; placement needs to know no more.
-
-Without transposing, NVIDIA's matrix instructions move whole words, like vectors and in as many wavefronts. They
-are not used: round trips on an H200 took as long or longer, because the lanes fix the registers of an access,
-and moves have to bring these together.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ Columns = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """The columns that one transposing access of a warp covers, by the instruction `name` of `FORMS`.
+    """The columns that one matrix access of a warp covers, by the instruction `name` of `FORMS`.
 
     vector: the columns of a row, the lowest address bits, in order.
     lanes: the column of each bit of an address lane.
@@ -34,7 +30,7 @@ class Fragment:
     outer: Columns
 
 
-def transposed(
+def matrix_fragment(
     name: str, registers: Columns, lanes: Columns, shared: Columns, element_bytes: int
 ) -> Fragment | None:
     """The access `name` for these registers and lanes, or None if it does not fit.

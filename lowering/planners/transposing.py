@@ -1,14 +1,23 @@
-"""The instructions that transpose on the way between registers and shared memory, as permutations of bits.
+"""The instructions that read and write rows whose parts are in several lanes, as permutations of bits.
 
-`ldmatrix.trans` reads 8x8 matrices of 16-bit words. Lane i of its address lanes names a row of 16 bytes; lane l
-receives two words of column l / 4, those of rows 2 (l % 4) and 2 (l % 4) + 1. So along the bits of the result
+`ldmatrix` reads 8x8 matrices of 16-bit words. Lane i of its address lanes names a row of 16 bytes; lane l
+receives the two words 2 (l % 4) and 2 (l % 4) + 1 of row l / 4: 32 bits that stay together. So along the bits
+of the result
+
+    32 bits in a row (2 bits, the lowest of the address) = result lane bits 0, 1
+    row in a matrix (3 bits)                             = result lane bits 2, 3, 4
+    matrix (0, 1 or 2 bits)                              = register bits
+
+and the address lanes count rows, then matrices.
+
+`ldmatrix.trans` transposes each matrix: lane l receives two words of column l / 4, those of rows 2 (l % 4) and
+2 (l % 4) + 1. So along the bits of the result
 
     column in a row (3 bits, the lowest of the address) = result lane bits 2, 3, 4
     row in a matrix (3 bits)                            = half of a register, result lane bits 0, 1
     matrix (0, 1 or 2 bits)                             = register bits
 
-and the address lanes count rows, then matrices. `stmatrix.trans` is the reverse (PTX ISA, sections on ldmatrix
-and stmatrix).
+with the same address lanes. `stmatrix.trans` is the reverse (PTX ISA, sections on ldmatrix and stmatrix).
 
 `ds_read_b64_tr_b16` reads 8 bytes at the address of every lane, four words of 16 bits; within each row of 16
 lanes, lane i then receives word i % 4 of the lanes i / 4, 4 + i / 4, 8 + i / 4 and 12 + i / 4.
@@ -26,7 +35,7 @@ from triton_linear.dialect.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A transposing access as a permutation of bits.
+    """A matrix access as a permutation of bits.
 
     unit: bytes that stay together. row: the result lane bits that number units along a row, lowest address bit
     first. lanes: for each bit of an address lane, the result lane bit ("l2") or register bit ("r0") that it is.
@@ -50,10 +59,19 @@ class Form:
         return sum(source.startswith("r") for source in self.lanes)
 
 
-_MATRICES = Form(2, (2, 3, 4), ("r0", "l0", "l1", "r1", "r2"), fewest=1)
+WORD = 4
+"""Bytes of a register of a lane."""
+_ROWS = Form(WORD, (0, 1), ("l2", "l3", "l4", "r0", "r1"), fewest=1)
+_COLUMNS = Form(2, (2, 3, 4), ("r0", "l0", "l1", "r1", "r2"), fewest=1)
 FORMS: Mapping[str, Form] = {
-    "ldmatrix": _MATRICES,
-    "stmatrix": _MATRICES,
+    "ldmatrix": _ROWS,
+    "ldmatrix.trans": _COLUMNS,
+    "stmatrix.trans": _COLUMNS,
     "ds_read_b64_tr_b16": Form(2, (0, 1), ("l2", "l3", "r0", "r1", "l4", "l5"), fewest=2),
     "ds_read_b64_tr_b8": Form(1, (0, 1, 2), ("l3", "r0", "r1", "r2", "l4", "l5"), fewest=3),
 }
+
+
+def moves_words(name: str) -> bool:
+    """True if the matrix instruction of this name moves whole words; False for "", which is none."""
+    return bool(name) and FORMS[name].unit == WORD

@@ -35,7 +35,14 @@ _ROW, _READ, _WORD, _HALF = 16, 8, 4, 2
 """Bytes of a row of `ldmatrix` and `stmatrix`, of a lane's read by `ds_read_b64_tr`, of a word, of a
 half-word."""
 _WARP, _WAVE = 5, 6
-_UNITS = {"ds_read_b64_tr_b16": 2, "ds_read_b64_tr_b8": 1}
+_UNITS = {
+    "ldmatrix": _WORD,
+    "ldmatrix.trans": _HALF,
+    "stmatrix.trans": _HALF,
+    "ds_read_b64_tr_b16": _HALF,
+    "ds_read_b64_tr_b8": 1,
+}
+"""Bytes that stay together, by matrix instruction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +187,7 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     if side.matrix:
         able = target.load_matrix if name == "load" else target.store_matrix
         if side.matrix not in able or not _moves(side, size, threads.lane_bits):
-            raise Refuted(f"no transposing {name} moves {side.slots} elements of {size} bytes")
+            raise Refuted(f"no matrix {name} moves {side.slots} elements of {size} bytes")
         covered = aligned = side.access_bytes
     else:
         covered = aligned = width
@@ -198,8 +205,8 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     ranks = _rank_columns(plan, name, threads)
     if not side.matrix:
         return _Addresses(_with_ranks(columns, ranks), tuple(range(0, width, size)))
-    of_lanes, steps = _transposed(side.matrix, columns)
-    unit = _UNITS.get(side.matrix, 2)
+    of_lanes, steps = _spread(side.matrix, columns)
+    unit = _UNITS[side.matrix]
     inside = [size << bit for bit in range((unit // size).bit_length() - 1)]
     positions = [0]
     for step in (*inside, *steps):
@@ -235,23 +242,27 @@ def _padded_reach(padding: Padding, reached: int, covered: int) -> int:
 
 
 def _moves(side: MemorySide, size: int, lane_bits: int) -> bool:
-    """True if the transposing instruction can move the side's elements of `size` bytes in a warp of
-    2^`lane_bits` lanes."""
+    """True if the matrix instruction can move the side's elements of `size` bytes in a warp of 2^`lane_bits`
+    lanes."""
     width = side.slots * size
-    if side.matrix in _UNITS:
-        return lane_bits == _WAVE and size <= _UNITS[side.matrix] and side.access_bytes == width == _READ
+    if size > _UNITS[side.matrix]:
+        return False
+    if side.matrix.startswith("ds_read"):
+        return lane_bits == _WAVE and side.access_bytes == width == _READ
     matrices = [_WORD * count for count in (1, 2, 4)]
-    return lane_bits == _WARP and size <= _HALF and side.access_bytes == _ROW and width in matrices
+    return lane_bits == _WARP and side.access_bytes == _ROW and width in matrices
 
 
-def _transposed(name: str, columns: Sequence[int]) -> tuple[list[int], list[int]]:
-    """(columns of the lane bits, columns of the bits of an element's number) of a transposing access."""
-    if name not in _UNITS:
+def _spread(name: str, columns: Sequence[int]) -> tuple[list[int], list[int]]:
+    """(columns of the lane bits, columns of the bits of a unit's number) of a matrix access."""
+    if not name.startswith("ds_read"):
         # PTX ISA, ldmatrix and stmatrix: register k of lane l has elements 2 (l % 4) and 2 (l % 4) + 1 of row
         # l / 4 of matrix k, and lane 8 k + i names the address of row i. With `.trans` row and column change
         # places: it has rows 2 (l % 4) and 2 (l % 4) + 1 of column l / 4, at 2 (l / 4) bytes in each row.
         low, second, third, *matrices = columns[:_WARP]
-        return [second, third, 2, 4, 8], [low, *matrices]
+        if name.endswith(".trans"):
+            return [second, third, 2, 4, 8], [low, *matrices]
+        return [4, 8, low, second, third], matrices
     # CDNA4 ISA, ds_read_b64_tr: of n units of 8 bytes, unit u of lane i of 16 is unit i mod n of those that
     # lane (16 u + i) / n of the 16 names.
     unit = _UNITS[name]

@@ -177,6 +177,13 @@ class Policy:
     of an exchange without words. Of 34 kernels of bench.gpu_partitions with such shuffles 20 were below 0.98 of
     stock Triton's speed on an H100, 0.68 at worst, their mean 0.96; of 18 with shuffles that take fewer, one
     was, and their mean 1.05."""
+    matrix_load_bytes: int = _threshold(4, 0, "bytes")
+    """The widest load of a lane that gives way to `ldmatrix` without `.trans`, if elements are narrower than
+    this, and stores and loads become fewer. It takes as many wavefronts, and fewer instructions: alone, a warp
+    loads 16 words in 34 clocks instead of 65. Of 607 launches of other packages on an H100 the slowest ones
+    that it changes became 3 to 11 % faster (0.90 to 1.00 of stock Triton's speed, 0.93 to 0.99, 0.93 to 0.96).
+    With 8, words and pairs of words included, others gained as much and more, but a recurrence took twice as
+    long and a matmul 1.25 times, because ptxas had other registers left for loads from global memory."""
     replacing: float = _threshold(1.15, 1.0, "times")
     """Selects become replacements if a plan by shuffles takes this many times as long without them: the other
     pipe is idle in bench/conversions, but not in every kernel."""

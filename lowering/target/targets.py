@@ -115,7 +115,7 @@ class Target:
     max_access_bytes: int = 16
     load_matrix: tuple[str, ...] = ()
     store_matrix: tuple[str, ...] = ()
-    """Names of instructions that transpose as they load or store, from `transposing.FORMS`."""
+    """Names of matrix instructions that load and store, from `transposing.FORMS`."""
     loads_not_taken: frozenset[int] = frozenset()
     """Widths in bytes of loads that plans avoid, unless it is the widest vector of both stores and loads."""
     replaces_beside_selects: bool = False
@@ -324,8 +324,8 @@ def _make(name: str, kib: int) -> Target:
             replace(NVIDIA if name in _MEASURED else NVIDIA_UNMEASURED, scratch_bytes=scratch),
             memory.published(name),
             _MEASURED.get(name, ""),
-            load_matrix=("ldmatrix",) if "ldmatrix.x4.trans" in names else (),
-            store_matrix=("stmatrix",) if "stmatrix.x4.trans" in names else (),
+            load_matrix=("ldmatrix.trans", "ldmatrix") if "ldmatrix.x4.trans" in names else (),
+            store_matrix=("stmatrix.trans",) if "stmatrix.x4.trans" in names else (),
             replaces_beside_selects="@p mul.lo" in names,
             waits_before_stores=True,
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,

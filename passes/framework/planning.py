@@ -14,6 +14,7 @@ from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, words_of
 from triton_linear.passes.framework.plans import Plans
+from triton_linear.passes.framework.verifiers import DOTS
 
 NUM_WARPS: Final = "ttg.num-warps"
 NO_WARPS: Final = "the module has no 'ttg.num-warps'"
@@ -62,20 +63,21 @@ def _target_of(module: Operation, name: str | None) -> Target:
 def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None:
     """Record in `plans` if a thread holds a tensor of `Policy.large_tensor` registers or more.
 
-    The first pass of a run decides for all passes. Tensors of pointers do not count: a thread does not hold all
-    of their elements.
+    The first pass of a run decides for all passes. Only floats and results of dots count: pointers, offsets and
+    masks are computed where they are used, so that a thread does not hold all of them at once.
     """
     least = gpu.policy.large_tensor
     if plans.has_large_tensor is not None or least == UNBOUNDED:
         return
     table = LayoutTable()
-    types = {result.type for op in operations(module) for result in op.results}
-    plans.has_large_tensor = any(
-        isinstance(type_, RankedTensorType)
-        and not str(type_.element_type).startswith("!tt.ptr")
-        and words_of(type_, table) >= least
-        for type_ in types
-    )
+    types = {
+        result.type
+        for op in operations(module)
+        for result in op.results
+        if isinstance(result.type, RankedTensorType)
+        and (op.name in DOTS or str(result.type.element_type).startswith(("f", "bf")))
+    }
+    plans.has_large_tensor = any(words_of(type_, table) >= least for type_ in types)
 
 
 def priced(gpu: Target, plans: Plans) -> Target:

@@ -191,7 +191,7 @@ def test_loads_from_other_ctas_are_wide_where_stores_can_transpose() -> None:
     dst = layout([512, 4, 8, 16, 1024, 2], [4096, 8192, 2048, 32, 128], [1, 64], [256])
     bf16 = element_type("bf16")
     plan = crossing(src, dst, bf16)
-    assert plan.load.access_bytes == 16 and plan.store.transposed
+    assert plan.load.access_bytes == 16 and plan.store.matrix
     assert sum(map(len, plan.load.rounds)) == 8
     text = code(plan, bf16)
     assert verify_in_cluster(text, src, dst, bf16, GPU, 4, plan.scratch_bytes).ok

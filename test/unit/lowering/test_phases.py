@@ -61,5 +61,5 @@ def test_gfx950_takes_fewer_loads_of_64_bits() -> None:
         for machine, seen in zip((gpu, free), widths, strict=True):
             plan = plan_cta_shared(conversion(src, dst), element_type("f16"), machine, 1 << 20)
             assert isinstance(plan, SharedPlan)
-            seen[0 if plan.load.transposed else plan.load.access_bytes] += 1
+            seen[0 if plan.load.matrix else plan.load.access_bytes] += 1
     assert widths[0][8] < widths[1][8], widths

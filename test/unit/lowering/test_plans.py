@@ -180,9 +180,9 @@ def test_sixteen_bit_transposes_use_matrix_accesses(side, warps):
             if side == 128:
                 assert min(plan.store.access_bytes, plan.load.access_bytes) >= 4
             if (side, warps) == (64, 4):
-                assert plan.load.transposed
+                assert plan.load.matrix
         plan = plan_cta_shared(conversion(src, dst), element_type("f16"), target("cuda:80"), 1 << 20)
-        assert not plan.store.transposed
+        assert not plan.store.matrix
         check(plan, src, dst, 32, warps)
 
 
@@ -222,7 +222,7 @@ def test_bytes_travel_in_pairs_through_matrix_accesses():
     dst = layout([[0, 1], *column], [[0, 16], [0, 32], *row])
     for a, b in ((src, dst), (dst, src)):
         plan = plan_warp_shared(conversion(a, b), element_type("f8E5M2"), target("cuda:90"), 1 << 20)
-        assert plan.store.transposed or plan.load.transposed
+        assert plan.store.matrix or plan.load.matrix
         check(plan, a, b, 32, 1)
 
 
@@ -239,4 +239,4 @@ def test_matrix_accesses_have_whole_rows_on_both_sides():
     plan = plan_warp_shared(conversion(src, dst), element_type("i8"), target("cuda:90"), 1 << 20)
     check(plan, src, dst, 32, 1)
     for side in (plan.store, plan.load):
-        assert not side.transposed or side.access_bytes == 16
+        assert not side.matrix or side.access_bytes == 16

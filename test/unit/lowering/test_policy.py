@@ -48,6 +48,7 @@ ELSEWHERE = {
     "analysis/widths.py": {"VECTOR"},
     "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "reductions/defer.py": {"_BOUNDS"},
+    "planners/transposing.py": {"WORD"},
     "staging/choice.py": {"_WORD", "_HALF_ROW"},
     "staging/family.py": {"_WORD"},
     "widening/claims.py": {"MOST_DIVISOR"},

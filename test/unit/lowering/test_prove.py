@@ -108,15 +108,16 @@ def test_every_plan_of_random_pairs_is_proved(name: str) -> None:
 
 def test_every_way_to_use_matrices_is_proved() -> None:
     """Those that are too slow to be chosen as well."""
-    seen = Counter[tuple[int, bool, bool]]()
+    seen = Counter[tuple[int, str, str]]()
     for src, dst, _ in transposes():
         a, b = (Hardware.of(layout) for layout in (src, dst))
         exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
         for element, limit in product((I8, F16), (1024, 1 << 20)):
             for plan in exchange_plans("cta", exchange, element, CUDA, limit):
                 assert refuted(plan, src, dst, element, CUDA) is None, plan
-                seen[element.bits, plan.store.transposed, plan.load.transposed] += 1
-    assert {key[1:] for key in seen} >= {(False, False), (True, False), (False, True)}, seen
+                seen[element.bits, plan.store.matrix, plan.load.matrix] += 1
+    stores, loads = {key[1] for key in seen}, {key[2] for key in seen}
+    assert stores >= {"", "stmatrix.trans"} and loads >= {"", "ldmatrix", "ldmatrix.trans"}, seen
 
 
 def test_pairs_of_bytes_through_matrices_are_proved() -> None:
@@ -129,10 +130,10 @@ def test_pairs_of_bytes_through_matrices_are_proved() -> None:
     dst = layout([[0, 1], *column], [[0, 16], [0, 32], *row])
     for a, b in ((src, dst), (dst, src)):
         plan = plan_warp_shared(conversion(a, b), I8, CUDA, 1 << 20)
-        assert isinstance(plan, SharedPlan) and (plan.store.transposed or plan.load.transposed)
+        assert isinstance(plan, SharedPlan) and (plan.store.matrix or plan.load.matrix)
         assert refuted(plan, a, b, I8, CUDA) is None
         older = refuted(plan, a, b, I8, target("cuda:80"))
-        assert (older == "no transposing store moves 16 elements of 1 bytes") == plan.store.transposed
+        assert (older == "no matrix store moves 16 elements of 1 bytes") == bool(plan.store.matrix)
 
 
 # What changes leave of them
@@ -218,8 +219,8 @@ def test_accesses_that_no_instruction_makes_are_refuted() -> None:
     src, dst, _ = transposes()[-1]
     plain = plan_cta_shared(conversion(src, dst), F32, CUDA, 1 << 20)
     matrix = plan_cta_shared(conversion(src, dst), F16, CUDA, 1 << 20)
-    assert isinstance(plain, SharedPlan) and not plain.load.transposed
-    assert isinstance(matrix, SharedPlan) and matrix.load.transposed
+    assert isinstance(plain, SharedPlan) and not plain.load.matrix
+    assert isinstance(matrix, SharedPlan) and matrix.load.matrix
 
     def reason(plan: SharedPlan, element: Any = F32, **fields: Any) -> str:
         return str(refuted(replace(plan, load=replace(plan.load, **fields)), src, dst, element, CUDA))
@@ -227,8 +228,8 @@ def test_accesses_that_no_instruction_makes_are_refuted() -> None:
     size, slots, columns = plain.load.access_bytes, plain.load.slots, plain.load.columns
     assert reason(plain, access_bytes=2 * size).startswith("no load moves")
     assert reason(plain, access_bytes=8 * size, slots=8 * slots).startswith("no load moves")
-    assert reason(plain, matrix="ldmatrix").startswith("no transposing load moves")
-    assert reason(matrix, F16, matrix="ds_read_b64_tr_b16").startswith("no transposing load moves")
+    assert reason(plain, matrix="ldmatrix.trans").startswith("no matrix load moves")
+    assert reason(matrix, F16, matrix="ds_read_b64_tr_b16").startswith("no matrix load moves")
     assert reason(matrix, F16, matrix="").startswith("destination register 0 of lane 1 of warp 0 gets")
     assert reason(plain, columns=(columns[0] ^ 1, *columns[1:])).endswith(f"is no multiple of {size}")
     assert reason(matrix, F16, columns=(8, *matrix.load.columns[1:])).endswith("is no multiple of 16")

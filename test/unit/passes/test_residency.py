@@ -129,3 +129,22 @@ def test_kernels_with_a_large_tensor_are_priced_for_one_cta(columns: int, likely
     unmeasured = SelectLowering("hip:gfx942").gpu(kernel(columns=columns).operation, PassRun(None, Plans()))
     assert unmeasured is not None
     assert unmeasured.likely_warps == 8
+
+
+@pytest.mark.parametrize(("element", "likely"), [("f32", 0), ("i32", 8)])
+def test_offsets_are_not_large_tensors(element: str, likely: int) -> None:
+    """A thread computes offsets where it uses them, and never holds all of them."""
+    text = f"""
+#rows = #ttg.blocked<{{sizePerThread = [1, 128], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1],
+  order = [1, 0]}}>
+module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"}} {{
+  tt.func public @kernel(%start: {element}) {{
+    %all = tt.splat %start : {element} -> tensor<128x128x{element}, #rows>
+    tt.return
+  }}
+}}
+"""
+    module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
+    priced = SelectLowering("cuda:90").gpu(module.operation, PassRun(None, Plans()))
+    assert priced is not None
+    assert priced.likely_warps == likely

@@ -133,8 +133,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/machines",
         "_matrix_intrinsic",
-        'f"x{count}.trans.b16"',
-        'f"x{count}.b16"',
+        '(f"m8n8.x{count}", *suffix)',
+        '(f"m8n8.x{count}",)',
         "matrix accesses do not transpose",
     ),
     emitted(

@@ -193,7 +193,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     planned(
         "planners/fragments",
-        "transposed",
+        "matrix_fragment",
         "form.lanes",
         "sorted(form.lanes)",
         "rows that the lanes of a matrix access name",

@@ -92,7 +92,7 @@ def _run_shuffle(plan: ShufflePlan, source, lanes):
 
 def _places(side, element_bytes, thread, lanes, offset):
     """The byte addresses of a thread's elements in one access, by position."""
-    if not side.transposed:
+    if not side.matrix:
         start = linear(side.columns, thread) ^ offset
         assert start % side.access_bytes == 0
         return [start + slot * element_bytes for slot in range(side.slots)]
@@ -106,14 +106,16 @@ def _places(side, element_bytes, thread, lanes, offset):
             assert start % 8 == 0
             places.append(start + lane % units * unit + byte % unit)
         return places
-    # Matrix k, half h of the word in lane l: row 2 (l % 4) + h, which lane 8 k + row names; column l / 4.
+    # Matrix k, word of lane l: word l % 4 of row l / 4, which lane 8 k + row names. Transposed, half h of the
+    # word is of row 2 (l % 4) + h, in column l / 4.
     places, lane = [], thread % lanes
     for byte in range(0, side.slots * element_bytes, element_bytes):
         word, half, low = byte // 4, byte % 4 // 2, byte % 2
-        namer = 8 * word + 2 * (lane % 4) + half
-        start = linear(side.columns, thread - lane + namer) ^ offset
+        transposes = side.matrix.endswith(".trans")
+        row = 2 * (lane % 4) + half if transposes else lane // 4
+        start = linear(side.columns, thread - lane + 8 * word + row) ^ offset
         assert start % 16 == 0
-        places.append(start + lane // 4 * 2 + low)
+        places.append(start + (lane // 4 * 2 + low if transposes else lane % 4 * 4 + byte % 4))
     return places
 
 

@@ -121,7 +121,7 @@ def _shared_ways(plan: SharedPlan, rng: random.Random, flip: Callable[[int], int
     )
     for name in ("store", "load"):
         side: MemorySide = getattr(plan, name)
-        aligned = 16 if side.transposed else side.access_bytes
+        aligned = 16 if side.matrix else side.access_bytes
 
         def bit(aligned: int = aligned) -> int:
             steps = max(1, (plan.scratch_bytes // aligned).bit_length() - 1)

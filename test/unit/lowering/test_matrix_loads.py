@@ -1,0 +1,97 @@
+"""`ldmatrix` without `.trans` in exchanges: where it is chosen, and that it is right and mistakes refuted."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from plan_cases import ELEMENTS, blocked, check, random_pair
+
+from triton_linear.dialect.encodings import layout_of
+from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.interpreter.verify import verify_conversion
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.planners import transposing
+from triton_linear.lowering.planners.conversion import Hardware, conversion
+from triton_linear.lowering.planners.exchange import exchange_plans
+from triton_linear.lowering.planners.placement import Exchange
+from triton_linear.lowering.planners.shared import plan_cta_shared
+from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.targets import Target, target
+
+GPU = target("cuda:90")
+WGMMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
+
+
+def accumulator_and_rows() -> tuple[LinearLayout, LinearLayout]:
+    """The layouts of an accumulator and of a store of whole rows."""
+    return layout_of(WGMMA, (64, 64)), layout_of(blocked([1, 8], [4, 8], [4, 1], [1, 0]), (64, 64))
+
+
+def exchanges(src: LinearLayout, dst: LinearLayout, element: str, gpu: Target) -> list[SharedPlan]:
+    a, b = Hardware.of(src), Hardware.of(dst)
+    exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
+    return list(exchange_plans("cta", exchange, element_type(element), gpu, 1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("element", "thresholds", "matrix", "loads"),
+    [
+        ("bf16", "", "ldmatrix", 4),
+        ("bf16", "{matrix_load_bytes=0}", "", 16),
+        ("f32", "", "", 16),
+    ],
+)
+def test_accumulators_of_half_words_are_loaded_as_rows_of_matrices(
+    element: str, thresholds: str, matrix: str, loads: int
+) -> None:
+    src, dst = accumulator_and_rows()
+    gpu = target(f"cuda:90{thresholds}")
+    plan = plan_cta_shared(conversion(src, dst), element_type(element), gpu, 1 << 20)
+    assert isinstance(plan, SharedPlan)
+    assert (plan.load.matrix, sum(map(len, plan.load.rounds))) == (matrix, loads)
+    assert refuted(plan, src, dst, element_type(element), gpu) is None
+    text = emit(plan, signature_of(plan, element_type(element)), gpu)
+    assert (".x4.b16" in text) == (matrix == "ldmatrix")
+    assert verify_conversion(text, src, dst, element_type(element), gpu, 4, plan.scratch_bytes).ok
+
+
+def test_words_are_loaded_so_where_the_policy_says() -> None:
+    """Of random layouts, too: each plan is right by its definition, proved, and right as code."""
+    gpu, rng, seen = target("cuda:90{matrix_load_bytes=8}"), random.Random(8), set()
+    for _ in range(400):
+        src, dst, warp_bits = random_pair(rng, gpu)
+        element = rng.choice(ELEMENTS)
+        for plan in exchanges(src, dst, element.name, gpu):
+            if plan.load.matrix == "ldmatrix":
+                check(plan, src, dst, 32, 1 << warp_bits)
+                assert refuted(plan, src, dst, element, gpu) is None
+                if element.memory_bytes not in seen:
+                    text = emit(plan, signature_of(plan, element), gpu)
+                    assert verify_conversion(
+                        text, src, dst, element, gpu, 1 << warp_bits, plan.scratch_bytes
+                    ).ok
+                seen.add(element.memory_bytes)
+    assert seen >= {1, 4}, seen
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(transposing.FORMS["ldmatrix"], row=(1, 0)),
+        replace(transposing.FORMS["ldmatrix"], lanes=("l3", "l2", "l4", "r0", "r1")),
+        replace(transposing.FORMS["ldmatrix"], lanes=("l2", "l3", "l4", "r1", "r0")),
+    ],
+    ids=["words of a row", "rows", "matrices"],
+)
+def test_a_planner_that_errs_about_matrices_is_refuted(
+    wrong: transposing.Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(transposing.FORMS, "ldmatrix", wrong)  # type: ignore[arg-type]
+    src, dst = accumulator_and_rows()
+    plans = [plan for plan in exchanges(src, dst, "bf16", GPU) if plan.load.matrix == "ldmatrix"]
+    assert plans
+    assert all(refuted(plan, src, dst, element_type("bf16"), GPU) for plan in plans)
