@@ -20,7 +20,7 @@ from triton_linear.lowering.emit.elements import (
 )
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
 from triton_linear.lowering.emit.padded import emit_padded
-from triton_linear.lowering.emit.parts import Parts, parts_of
+from triton_linear.lowering.emit.parts import Packer, Parts, parts_of
 from triton_linear.lowering.emit.shared import emit_exchange
 from triton_linear.lowering.emit.text import (
     SHARED,
@@ -50,16 +50,19 @@ def emit_body(
     value: str,
     base: str,
     accumulators: bool = False,
+    loose: bool = False,
+    unpacks: bool = False,
     closes: bool = True,
 ) -> str:
     """Write the code of a conversion; return the name of the struct of destination registers.
 
     value: the name of the struct of source registers. base: the name of the `!llvm.ptr<3>` to the plan's
     scratch, not used by plans without scratch. accumulators: the source may be accumulators in the registers
-    that `wgmma` wrote. closes: if CTAs load from each other, write the barrier behind the loads.
+    that `wgmma` wrote. loose, unpacks: bytes of the source, or of the result, have a register each. closes: if
+    CTAs load from each other, write the barrier behind the loads.
     """
     machine = machine_of(target)
-    settler = machine if accumulators else None
+    settler, packer = machine if accumulators else None, machine.bytes_packer if loose else None
     source_type, result_type = writer.type(signature.source), writer.type(signature.result)
 
     @functools.cache
@@ -75,7 +78,9 @@ def emit_body(
     elif isinstance(plan, SharedPlan) and plan.padding is not None:
         values = _through_padding(writer, plan, signature.element, register, machine, base)
     else:
-        values = _through_words(writer, plan, signature, register, machine, base, settler, closes)
+        values = _through_words(
+            writer, plan, signature, register, machine, base, settler, packer, unpacks, closes
+        )
     result = writer.op(f"llvm.mlir.undef : {result_type}")
     for index, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {result_type}")
@@ -90,6 +95,8 @@ def _through_words(
     machine: InstructionWriter,
     base: str,
     settler: InstructionWriter | None,
+    packer: Packer | None,
+    unpacks: bool,
     closes: bool,
 ) -> list[str]:
     """Write a plan that moves words; return the values of the destination registers."""
@@ -104,7 +111,7 @@ def _through_words(
     def packed(number: int) -> Parts:
         start = number * slots
         registers = range(start, min(start + slots, signature.source_registers))
-        return packed_words(writer, [register(index) for index in registers], element, settler)
+        return packed_words(writer, [register(index) for index in registers], element, settler, packer)
 
     words: Sequence[Parts] | Callable[[int], Parts] = packed
     count = max(1, signature.source_registers // slots)
@@ -118,7 +125,8 @@ def _through_words(
     assert not callable(words)  # every plan has a stage
     values: list[str] = []
     for word in words:
-        values += unpacked(writer, word, element, min(slots, signature.result_registers - len(values)))
+        count = min(slots, signature.result_registers - len(values))
+        values += unpacked(writer, word, element, count, unpacks)
     return values
 
 

@@ -133,6 +133,8 @@ class CallWriter:
                 names[0],
                 f"{prefix}scratch",
                 call.stub.accumulators,
+                call.stub.loose,
+                call.stub.unpacks,
                 closes=turn is None or turn.closes,
             )
         if call.partition is None:

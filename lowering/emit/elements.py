@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
-from triton_linear.lowering.emit.parts import WORD, Part, Parts, Vector, type_bits
+from triton_linear.lowering.emit.parts import WORD, Packer, Part, Parts, Vector, type_bits
 from triton_linear.lowering.emit.text import I32, I64, FunctionWriter
+
+BYTES = 4
+"""Bytes of a word."""
 
 
 def carrier_type(element: str) -> str:
@@ -46,9 +49,14 @@ def half_of(element: str) -> str:
 
 
 def packed_words(
-    writer: FunctionWriter, values: Sequence[str], element: str, settler: InstructionWriter | None
+    writer: FunctionWriter,
+    values: Sequence[str],
+    element: str,
+    settler: InstructionWriter | None,
+    packer: Packer | None = None,
 ) -> Parts:
     """Pack elements into words, lowest first. A `settler` copies them first, because they may be accumulators.
+    A `packer` packs bytes that have a register each.
 
     Fewer than 32 bits are zero-extended. Elements of 64 bits take two parts each.
     """
@@ -59,8 +67,11 @@ def packed_words(
     if type_ != element:
         values = [to_integer(writer, value, element) for value in values]
     per_word = max(1, WORD // bits)
+    if per_word != BYTES or len(values) % BYTES:
+        packer = None
     vectors = (
-        Vector(writer, type_, values[start : start + per_word]) for start in range(0, len(values), per_word)
+        Vector(writer, type_, values[start : start + per_word], packer=packer)
+        for start in range(0, len(values), per_word)
     )
     parts = [Part(vector, index) for vector in vectors for index in range(max(1, bits // WORD))]
     if settler is None:
@@ -68,15 +79,27 @@ def packed_words(
     return [Part.of(writer, settler.settled(writer, part.word, I32)) for part in parts]
 
 
-def unpacked(writer: FunctionWriter, parts: Sequence[Part], element: str, count: int) -> list[str]:
-    """Unpack `count` elements: the inverse of `packed_words`."""
+def unpacked(
+    writer: FunctionWriter, parts: Sequence[Part], element: str, count: int, loose: bool = False
+) -> list[str]:
+    """Unpack `count` elements: the inverse of `packed_words`.
+
+    loose: bytes are to have a register each. The lowest byte of a word is then the word itself, of which others
+    are extracted.
+    """
     type_ = carrier_type(element)
     if type_bits(type_) > WORD:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         values = [_double(writer, low, high, type_) for low, high in pairs]
     else:
         per_word = min(count, WORD // type_bits(type_))
-        values = [part.slot(type_, slot) for part in parts for slot in range(per_word)]
+        values = [
+            writer.op(f"llvm.trunc {part.word} : {I32} to {type_}")
+            if loose and per_word == BYTES and not slot and part.vector.element == I32
+            else part.slot(type_, slot)
+            for part in parts
+            for slot in range(per_word)
+        ]
     return values if type_ == element else [from_integer(writer, value, element) for value in values]
 
 

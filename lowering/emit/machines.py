@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol
 
+from triton_linear.lowering.emit.parts import Packer
 from triton_linear.lowering.emit.text import (
     CLUSTER_SHARED,
     I32,
@@ -52,6 +53,10 @@ in the same register."""
 SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
 """PTX for a copy that ptxas does not look through."""
 
+PACK = "{ .reg .b32 low, high; mov.b32 low, {$1, $2}; mov.b32 high, {$3, $4}; prmt.b32 $0, low, high, 0x6420; }"
+"""PTX for a word of the lowest bytes of four registers of 16 bits, in three permutes. LLVM would first clear
+the other byte of each register."""
+
 SHUFFLE, PERMUTE_BACKWARD = "llvm.nvvm.shfl.sync", "llvm.amdgcn.ds.bpermute"
 """LLVM's intrinsics that read a word of another lane; the first lacks the mode and the type."""
 
@@ -60,7 +65,13 @@ ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 
 
 class InstructionWriter(Protocol):
-    """Writes the instructions of one vendor."""
+    """Writes the instructions of one vendor.
+
+    bytes_packer: writes the i32 of four i8s that have a register each; None if LLVM does that as well.
+    """
+
+    @property
+    def bytes_packer(self) -> Packer | None: ...
 
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
@@ -124,8 +135,15 @@ class InstructionWriter(Protocol):
         """Make the compiler issue the loads of all values that are stored next before it waits for any."""
 
 
+def _packed_bytes(writer: FunctionWriter, values: Sequence[str]) -> str:
+    asm, types = f'"{PACK}", "=r,h,h,h,h"', ", ".join(["i8"] * len(values))
+    return writer.op(f"llvm.inline_asm asm_dialect = att {asm} {', '.join(values)} : ({types}) -> {I32}")
+
+
 class _Nvidia:
     """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
+
+    bytes_packer: Packer | None = staticmethod(_packed_bytes)
 
     def thread(self, writer: FunctionWriter) -> str:
         # Addresses are computed from this value. If the kernel's own addresses used the same value, LLVM would
@@ -254,6 +272,8 @@ _NO_CLUSTERS = "AMD's workgroups do not load from each other's memory"
 class _Amd:
     """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
     so inside a wave only the compiler needs a fence."""
+
+    bytes_packer: Packer | None = None
 
     def __init__(self, lanes: int = 64, instructions: tuple[str, ...] = ()) -> None:
         self._lanes, self._instructions = lanes, instructions

@@ -11,7 +11,7 @@ which AMD's instruction for one half of a product (`v_fma_mixlo_f16`) does not e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.text import I32, FunctionWriter, build_vector, vector_type
@@ -29,11 +29,15 @@ def type_bits(type_: str) -> int:
     return int(type_.lstrip("bfi"))
 
 
+Packer = Callable[[FunctionWriter, Sequence[str]], str]
+"""Writes the i32 of the values of a word."""
+
+
 class Vector:
     """Values of one type side by side, the lowest first. Conversions to other types are written on demand.
 
     values: the names of the values. whole, count: instead of `values`, the name of an LLVM vector of `count`
-    values. bits: of all values together.
+    values. bits: of all values together. packer: makes a word of the values, where LLVM would do it worse.
     """
 
     def __init__(
@@ -44,9 +48,11 @@ class Vector:
         *,
         whole: str = "",
         count: int = 0,
+        packer: Packer | None = None,
     ) -> None:
         self.element = element
         self.values = tuple(values)
+        self.packer = packer
         self._writer = writer
         self.bits = type_bits(element) * (count or len(values))
         self._wholes = {element: whole} if whole else {}
@@ -68,6 +74,8 @@ class Vector:
         if self.bits < bits:
             narrow = f"i{self.bits}"
             return writer.op(f"llvm.zext {self._whole(narrow)} : {narrow} to {element}")
+        if self.packer is not None and self.bits == bits == WORD:
+            return self.packer(writer, self.values)
         if self.bits <= index * bits:
             return self._word(0).value(element, index)
         if bits < HALF and self.bits > WORD:
@@ -140,6 +148,8 @@ def side_by_side(writer: FunctionWriter, parts: Sequence[Part], bits: int) -> tu
     Parts that consist of values of one type of a word or more keep this type; other parts become words.
     """
     element = parts[0].vector.element
+    if parts[0].vector.packer is not None and bits == type_bits(element):
+        return parts[0].slot(element, 0), element
     values = _values_of(parts, element)
     if values is None or type_bits(element) < WORD:
         element, values = I32, [part.word for part in parts]

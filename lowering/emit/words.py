@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from triton_linear.lowering.emit.elements import BYTES
 from triton_linear.lowering.emit.machines import InstructionWriter
 from triton_linear.lowering.emit.parts import Part, Parts, Vector, parts_of
 from triton_linear.lowering.emit.text import I32, FunctionWriter
@@ -43,6 +44,10 @@ def parity(writer: FunctionWriter, thread: str, mask: int) -> str:
         count = writer.op(f"llvm.intr.ctpop({selected}) : ({I32}) -> {I32}")
         selected = writer.binary("and", count, writer.constant(1))
     return writer.op(f'llvm.icmp "ne" {selected}, {writer.constant(0)} : {I32}')
+
+
+HALVES = 2
+"""Slots of a word of half-words."""
 
 
 class WordWriter:
@@ -138,8 +143,8 @@ class WordWriter:
         writer, slots = self._writer, self._slots
         sources = [self.word(source) for source in step.sources]
         whole = step.whole()
-        if whole is None and (halves := _same_halves(step.picks, slots)):
-            return [self._joined(sources[0], sources[-1], halves)]
+        if whole is None and (same := self._joinable(step, sources)):
+            return [self._joined(sources[0], sources[-1], same)]
         if whole is None:
             selectors = tuple(self._machine.selector(_bytes_of(picks, 4 // slots)) for picks in step.picks)
             (low,), (high,) = sources[0], sources[-1]
@@ -160,12 +165,20 @@ class WordWriter:
             )
         return parts_of(writer, [writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}") for a, b in pairs])
 
-    def _joined(self, low: Parts, high: Parts, halves: tuple[int, ...]) -> Part:
-        """A word made of half-words of two others, without a permute, which the compiler does not see through.
-        No operation is written if the halves are used separately."""
-        picked = ((high if half > 1 else low, half & 1) for half in halves)
-        values = [part.slot(self._half, half) for (part,), half in picked]
-        return Part(Vector(self._writer, self._half, values))
+    def _joinable(self, step: Pick, sources: Sequence[Parts]) -> tuple[int, ...] | None:
+        """The slots that all threads pick, if a word is better made of them than by a permute: half-words, or
+        bytes that have a register each."""
+        is_loose = self._slots == BYTES and all(part.vector.packer for parts in sources for part in parts)
+        return _same_slots(step.picks) if self._slots == HALVES or is_loose else None
+
+    def _joined(self, low: Parts, high: Parts, picked: tuple[int, ...]) -> Part:
+        """A word made of slots of two others, without a permute, which the compiler does not see through. No
+        operation is written if the slots are used separately."""
+        slots, packer = self._slots, low[0].vector.packer
+        element = self._half if slots == HALVES else "i8"
+        places = ((high if slot >= slots else low, slot % slots) for slot in picked)
+        values = [part.slot(element, slot) for (part,), slot in places]
+        return Part(Vector(self._writer, element, values, packer=packer))
 
     def _selector(self, masks: tuple[int, ...], selectors: tuple[int, ...]) -> str:
         """The selector of this thread's alternative."""
@@ -180,11 +193,8 @@ class WordWriter:
         return self._selectors[key]
 
 
-def _same_halves(picks: Sequence[Sequence[int]], slots: int) -> tuple[int, ...] | None:
-    """The half-words that all threads pick, counted through both words; None if threads differ or slots are
-    bytes."""
-    if slots != 2:
-        return None
+def _same_slots(picks: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """The slots that all threads pick, counted through both words; None if threads differ."""
     found = {tuple(slot if pick < 0 else pick for slot, pick in enumerate(row)) for row in picks}
     return found.pop() if len(found) == 1 else None
 

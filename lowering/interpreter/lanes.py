@@ -18,6 +18,7 @@ from triton_linear.lowering.emit.machines import (
     COPY,
     GUARDED,
     ONE,
+    PACK,
     PERMUTE_BACKWARD,
     RANK,
     SETTLE,
@@ -302,11 +303,37 @@ def _guarded(build: Builder, operands: list[Tree], inverted: bool) -> Tree:
     return select_scalar(build, condition, yes, no, 32)
 
 
+def _packed_bytes(build: Builder, operands: list[Tree]) -> Tree:
+    """The word of the lowest bytes of four registers."""
+    slots = [build.undefined_slot if one is POISON else build.scalar(one) for one in operands]
+    d = build.new()
+    build.alu["permute"] += len(slots) - 1
+
+    def step(machine: Machine) -> None:
+        none = np.zeros((1, 1), np.uint64)
+
+        def joined(of: Callable[[int], Bits]) -> Bits:
+            total = none
+            for number, slot in enumerate(slots):
+                total = total | (of(slot) & np.uint64(0xFF)) << np.uint64(8 * number)
+            return total
+
+        values, undefined = machine.values, machine.undefined
+        values[d] = joined(lambda slot: values[slot])
+        if any(slot in undefined for slot in slots):
+            unknown = joined(lambda slot: undefined.get(slot, none))
+            undefined[d] = np.bitwise_or.reduce(unknown, axis=0, keepdims=True)
+
+    build.emit(step)
+    return d
+
+
 # Handlers by the whole text of inline assembly.
 TEXTS: Final[dict[str, OnOperands]] = {
     ONE: lambda build, _: build.constant(1, 32),
     **dict.fromkeys((text for text, _ in ZERO.values()), lambda build, _: build.constant(0, 32)),
     SETTLE: lambda _, operands: operands[0],
+    PACK: _packed_bytes,
     GUARDED[0]: lambda build, operands: _guarded(build, operands, inverted=False),
     GUARDED[1]: lambda build, operands: _guarded(build, operands, inverted=True),
 }

@@ -15,7 +15,8 @@ GATHER_PREFIX = "__ll_gather_"
 @dataclass(frozen=True, slots=True)
 class ConversionStub:
     """A conversion from one layout to another. `accumulators`: the source may be accumulators in the registers
-    that `wgmma` wrote."""
+    that `wgmma` wrote. `loose`: its bytes have a register each, as arithmetic leaves them.
+    `unpacks`: those of the result are to have one, as arithmetic takes them."""
 
     symbol: str
     source: LinearLayout
@@ -23,6 +24,8 @@ class ConversionStub:
     element: ElementType
     plan: Plan
     accumulators: bool = False
+    loose: bool = False
+    unpacks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Instructions to move bytes that arithmetic keeps one to a register: packed into words, or unpacked.
+"""Instructions to move predicates that arithmetic keeps one to a register: as bytes in words, or one by one.
 
 Three permutes pack four registers into a word, and four unpack it. A plan by words permutes these words again,
 for its accesses and shuffles. A plan without words packs only the registers of one access, in any order, and
@@ -27,7 +27,7 @@ def additional_instructions(
     Shuffles have no barrier and less latency, so they may take up to `Policy.loose_shuffles` times as many, and
     those of a single word any number.
 
-    Requires: elements of a byte, one to a register in both layouts.
+    Requires: elements of i1, each of which takes a byte of memory.
     """
     scope = plan.scope if isinstance(plan, SharedPlan) else "warp"
     plain = _instructions_without_words(plan_by_vectors(conversion(src, dst), scope, element, target))

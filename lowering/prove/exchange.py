@@ -144,7 +144,7 @@ def _check_ranks(plan: SharedPlan, threads: Threads) -> None:
     if any(rank >> threads.cta_bits for rank in named) or len(plan.ranks.columns) > threads.bits:
         raise Refuted(f"a load is from a CTA that a cluster of {1 << threads.cta_bits} does not have")
     if plan.load.matrix or plan.padding is not None:
-        raise Refuted("loads that transpose, and padding, know no other CTA")
+        raise Refuted("matrix loads, and padding, know no other CTA")
 
 
 def _check_shape(plan: SharedPlan, threads: Threads) -> None:
@@ -158,7 +158,7 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
             f"a thread stores one of 2^{plan.store.choices} alternatives, {len(plan.split)} bits choose"
         )
     if plan.padding is not None and (plan.split or plan.store.matrix or plan.load.matrix):
-        raise Refuted("what pads has no alternatives and no transposing accesses")
+        raise Refuted("what pads has no alternatives and no matrix accesses")
     if any(mask >> threads.bits for mask in plan.split):
         raise Refuted("alternatives are chosen by bits that a thread number does not have")
     width = plan.store.slots << plan.store.choices

@@ -148,7 +148,8 @@ class Policy:
     """A kernel with a tensor that takes so many registers of a thread or more is priced for the warps of one
     CTA: with 64 more for all else a multiprocessor holds two CTAs of four warps. Of 409 launches of other
     packages 45 have such a tensor, of which 12 change: on an H100 they became 4.7 % faster in the mean, 6 by
-    more than 2 %, and none slower by as much."""
+    more than 2 %, and none slower by as much. Offsets counted then, which made transposes of bytes 4 to 8 %
+    slower; they do not any more."""
     state_warps: int = _threshold(0, 8, "warps")
     """`likely_warps` for conversions and staged accesses of kernels that go through a sequence with a state
     (passes/analysis/recurrence.py), whose grids have few CTAs; 0: the warps of one CTA. Of 409 launches of
@@ -168,15 +169,16 @@ class Policy:
     warp_scratch_bytes: int = _threshold(UNBOUNDED, UNBOUNDED, "bytes for each warp")
     """The same in all kernels."""
     leaves_loose_bytes: bool = _threshold(True, False, "yes or no")
-    """True if conversions inside a CTA, of bytes that arithmetic keeps one to a register, are left to Triton in
-    kernels with clusters or warp-specialised regions, where plans by words take more instructions
-    (lowering/planners/loose.py). Of 34 kernels of bench.gpu_partitions with such conversions 20 were below 0.97
-    of stock Triton's speed on an H100, their mean 0.96. Other kernels were not measured."""
+    """True if conversions inside a CTA, of predicates (i1) that arithmetic gives and takes, are left to Triton
+    in kernels with clusters or warp-specialised regions, where plans by words take more instructions
+    (lowering/planners/loose.py). Of 34 kernels of bench.gpu_partitions with such conversions of predicates or
+    bytes 20 were below 0.97 of stock Triton's speed on an H100, their mean 0.96; bytes are packed by fewer
+    instructions since. Other kernels were not measured."""
     loose_shuffles: float = _threshold(1.25, UNBOUNDED, "times as many instructions")
     """`leaves_loose_bytes` applies to shuffles of more than one word that take so many times the instructions
-    of an exchange without words. Of 34 kernels of bench.gpu_partitions with such shuffles 20 were below 0.98 of
-    stock Triton's speed on an H100, 0.68 at worst, their mean 0.96; of 18 with shuffles that take fewer, one
-    was, and their mean 1.05."""
+    of an exchange without words. Of 34 kernels of bench.gpu_partitions with such shuffles of bytes or
+    predicates 20 were below 0.98 of stock Triton's speed on an H100, 0.68 at worst, their mean 0.96; of 18 with
+    shuffles that take fewer, one was, and their mean 1.05."""
     matrix_load_bytes: int = _threshold(4, 0, "bytes")
     """The widest load of a lane that gives way to `ldmatrix` without `.trans`, if elements are narrower than
     this, and stores and loads become fewer. It takes as many wavefronts, and fewer instructions: alone, a warp

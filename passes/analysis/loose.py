@@ -1,8 +1,11 @@
 """Recognise conversions of loose bytes: integer arithmetic leaves each byte in a register of its own.
 
 Bytes that are loaded or converted from floats are packed four to a register, and plans move them as words. If
-arithmetic on bytes gives the source of a conversion and takes its result, the bytes have to be packed before
-the conversion and unpacked after it, in addition to the plan's own permutes (`lowering/planners/loose.py`).
+arithmetic on bytes gives the source of a conversion, they have to be packed before it: three permutes make a
+word (`emit.machines.PACK`), while LLVM clears each register first.
+
+Predicates (i1) that arithmetic gives and takes are in predicate registers. To make bytes and words of them, and
+the reverse, takes more than moving them one by one often does (`lowering/planners/loose.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 from triton_linear.dialect.mlir_adapter import Block, Operation, Value
 from triton_linear.passes.framework.layouts import element_of
 
+BYTE = 8
+"""Bits of a byte."""
 _ARITHMETIC = frozenset(
     {
         "arith.addi",
@@ -41,14 +46,26 @@ _ARITHMETIC = frozenset(
 _SAME_REGISTERS = frozenset({"tt.bitcast", "tt.expand_dims", "tt.reshape", "tt.trans"})
 
 
-def moves_loose_bytes(conversion: Operation) -> bool:
-    """True if arithmetic on single bytes gives the operand of a conversion and uses its result."""
+def moves_predicates(conversion: Operation) -> bool:
+    """True if arithmetic on predicates gives the operand of a conversion and uses its result."""
     source, result = conversion.operands[0], conversion.results[0]
     return (
-        element_of(source.type).memory_bytes == 1
+        element_of(source.type).bits == 1
         and _is_from_arithmetic(source, set())
         and _is_used_by_arithmetic(result)
     )
+
+
+def takes_loose_bytes(conversion: Operation) -> bool:
+    """True if arithmetic on single bytes, other than predicates, gives the operand of a conversion."""
+    source = conversion.operands[0]
+    return element_of(source.type).bits == BYTE and _is_from_arithmetic(source, set())
+
+
+def gives_loose_bytes(conversion: Operation) -> bool:
+    """True if all that uses the result of a conversion is arithmetic on single bytes, other than predicates."""
+    result = conversion.results[0]
+    return element_of(result.type).bits == BYTE and _are_all_arithmetic(result)
 
 
 def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
@@ -69,6 +86,14 @@ def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
         return False
     return loop.name in _ARITHMETIC or (
         loop.name in _SAME_REGISTERS and _is_from_arithmetic(loop.operands[0], seen)
+    )
+
+
+def _are_all_arithmetic(value: Value) -> bool:
+    users = [use.owner.operation for use in value.uses]
+    return bool(users) and all(
+        user.name in _ARITHMETIC or (user.name in _SAME_REGISTERS and _are_all_arithmetic(user.results[0]))
+        for user in users
     )
 
 

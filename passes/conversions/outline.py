@@ -21,7 +21,8 @@ from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.addresses import HINTS
-from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX
+from triton_linear.passes.analysis.loose import gives_loose_bytes, takes_loose_bytes
+from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX, LOOSE, UNPACKS
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
@@ -33,6 +34,7 @@ from triton_linear.passes.framework.verifiers import (
     every_conversion_is_decided,
     no_convert_layout_left,
 )
+from triton_linear.passes.reductions.held import is_for_nvidia
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class OutlineConversions:
     Each conversion that moves data becomes a call of a private function, the stub, one for each pair of types
     and plan, behind all other functions. A stub has no body; `ll.source`, `ll.destination`, `ll.element` and
     `ll.plan` say what its calls are to do. A no-op stays a conversion, which Triton lowers to nothing.
-    Calls that take the result of a dot of warp groups as it is have stubs of their own, by name.
+    Calls that take the result of a dot of warp groups as it is, or bytes that arithmetic leaves one to a
+    register, have stubs of their own, by name.
 
     Requires: every conversion is planned or left to Triton.
     Ensures: only no-ops and conversions left to Triton are left.
@@ -58,12 +61,21 @@ class OutlineConversions:
 
     def __call__(self, op: Operation, pass_: PassRun) -> None:
         ops = operations(op)
-        raw = accumulators(ops)
+        raw, for_nvidia = accumulators(ops), is_for_nvidia(op)
+
+        def suffix_of(conversion: Operation) -> str:
+            if conversion.operands[0] in raw:
+                return ACCUMULATORS
+            if not for_nvidia or ll.PLAN not in conversion.attributes:
+                return ""
+            taken = LOOSE if takes_loose_bytes(conversion) else ""
+            return taken + (UNPACKS if gives_loose_bytes(conversion) else "")
+
         # Told beforehand: the results of conversions are replaced on the way.
-        conversions = [(inner, inner.operands[0] in raw) for inner in ops if inner.name == CONVERT]
+        conversions = [(inner, suffix_of(inner)) for inner in ops if inner.name == CONVERT]
         own = set[int]()
         stubs = _Stubs(op, ops, pass_.plans)
-        for conversion, unsettled in conversions:
+        for conversion, suffix in conversions:
             if ll.STOCK in conversion.attributes:
                 reason = conversion.attributes[ll.STOCK].value
                 pass_.plans.conversions.append(_decided(conversion, own, STOCK, reason))
@@ -81,7 +93,7 @@ class OutlineConversions:
                     _decided(conversion, own, kind, "" if plan is None else plan.summary())
                 )
                 continue
-            symbol = stubs.symbol(conversion, plan, unsettled)
+            symbol = stubs.symbol(conversion, plan, suffix)
             detail = "" if plan is None else plan.summary()
             pass_.plans.conversions.append(_decided(conversion, own, kind, detail, symbol))
             _call(conversion, symbol)
@@ -131,11 +143,10 @@ class _Stubs:
     def __post_init__(self) -> None:
         self.names = {op.attributes["sym_name"].value for op in self.ops if op.name == "tt.func"}
 
-    def symbol(self, conversion: Operation, plan: Plan | None, unsettled: bool) -> str:
-        """The name of the stub for a conversion, which is declared if it is the first of its kind; `unsettled`:
-        it takes what `wgmma` left in its registers."""
+    def symbol(self, conversion: Operation, plan: Plan | None, suffix: str) -> str:
+        """The name of the stub for a conversion, which is declared if it is the first of its kind. `suffix`:
+        `ACCUMULATORS`, or `LOOSE` and `UNPACKS` as far as they hold."""
         source, result = conversion.operands[0].type, conversion.results[0].type
-        suffix = ACCUMULATORS if unsettled else ""
         recorded = str(conversion.attributes[ll.PLAN])
         key = (source, result, recorded, suffix)
         if key in self.known:
@@ -151,7 +162,16 @@ class _Stubs:
         end.insert(_declared(name, conversion, recorded, (held, wanted)))
         if plan is not None:
             element = element_of(source)
-            self.plans.stubs[name] = ConversionStub(name, held, wanted, element, plan, unsettled)
+            self.plans.stubs[name] = ConversionStub(
+                name,
+                held,
+                wanted,
+                element,
+                plan,
+                accumulators=suffix == ACCUMULATORS,
+                loose=suffix.startswith(LOOSE),
+                unpacks=suffix.endswith(UNPACKS),
+            )
         return name
 
     def layout(self, type_: Type) -> LinearLayout:

@@ -27,7 +27,7 @@ from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
-from triton_linear.passes.analysis.loose import moves_loose_bytes
+from triton_linear.passes.analysis.loose import moves_predicates
 from triton_linear.passes.analysis.partial import CALLS, IN_REGION, PartialCode
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.framework import diagnostics
@@ -50,8 +50,8 @@ _SEEN_THROUGH = (
     "which may be more than is known here: "
 )
 _LOOSE = (
-    "arithmetic has its bytes one to a register on both sides, where Triton moves them as they are: in words "
-    "it would take {} instructions more"
+    "arithmetic has its predicates one to a register on both sides, where Triton moves them as they are: in "
+    "words it would take {} instructions more"
 )
 _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
@@ -67,9 +67,9 @@ class SelectLowering(Planning):
     in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
     know more than can be handed on, or it takes accumulators of `wgmma` with another sign
     (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
-    order that (`CLUSTERS_ORDERED`), or, in a kernel with clusters or warp-specialised regions, it moves bytes
-    that arithmetic has one to a register by more instructions than Triton (`lowering/planners/loose.py`), or,
-    with `exact`, it gives a value that is held
+    order that (`CLUSTERS_ORDERED`), or, in a kernel with clusters or warp-specialised regions, it moves
+    predicates that arithmetic has one to a register by more instructions than Triton
+    (`lowering/planners/loose.py`), or, with `exact`, it gives a value that is held
     (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of Triton before linear layouts
     (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
@@ -179,7 +179,7 @@ def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, ta
         return 0
     if isinstance(plan, SharedPlan) and (plan.scope == CLUSTER or plan.padding is not None):
         return 0
-    if not moves_loose_bytes(conversion):
+    if not moves_predicates(conversion):
         return 0
     source, result = conversion.operands[0].type, conversion.results[0].type
     src, dst = table.of(source), table.of(result)

@@ -30,6 +30,11 @@ CONVERSION_PREFIX = "__ll_cvt_"
 ACCUMULATORS = "_accumulators"
 """The suffix of the name of a stub whose calls take accumulators of `wgmma`."""
 
+LOOSE = "_loose"
+"""Part of the name of a stub whose calls take bytes that have a register each."""
+UNPACKS = "_unpacks"
+"""The suffix of the name of a stub whose calls give bytes a register each."""
+
 
 class StubError(ValueError):
     """A stub whose plan does not match its attributes, or is not proved."""
@@ -125,7 +130,16 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     if plan is None or plan.kind != recorded:
         found = "none" if plan is None else f"'{plan.kind}'"
         raise StubError(f"stubs: @{name} was planned as '{recorded}', {target.name} gives {found}")
-    return ConversionStub(name, source, destination, element, plan, accumulators=name.endswith(ACCUMULATORS))
+    return ConversionStub(
+        name,
+        source,
+        destination,
+        element,
+        plan,
+        accumulators=name.endswith(ACCUMULATORS),
+        loose=name.removesuffix(UNPACKS).endswith(LOOSE),
+        unpacks=name.endswith(UNPACKS),
+    )
 
 
 def _read_gather(

@@ -60,11 +60,16 @@ def _target_of(module: Operation, name: str | None) -> Target:
     return target(name)
 
 
+_HELD: Final = DOTS | {"tt.load", "ttg.local_load", "tt.descriptor_load"}
+"""Operations whose integers a thread holds in registers."""
+
+
 def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None:
     """Record in `plans` if a thread holds a tensor of `Policy.large_tensor` registers or more.
 
-    The first pass of a run decides for all passes. Only floats and results of dots count: pointers, offsets and
-    masks are computed where they are used, so that a thread does not hold all of them at once.
+    The first pass of a run decides for all passes. Pointers do not count, nor do integers that are neither
+    loaded nor results of dots: offsets and masks are computed where they are used, so that a thread does not
+    hold all of them at once.
     """
     least = gpu.policy.large_tensor
     if plans.has_large_tensor is not None or least == UNBOUNDED:
@@ -75,7 +80,7 @@ def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None
         for op in operations(module)
         for result in op.results
         if isinstance(result.type, RankedTensorType)
-        and (op.name in DOTS or str(result.type.element_type).startswith(("f", "bf")))
+        and (op.name in _HELD or str(result.type.element_type).startswith(("f", "bf")))
     }
     plans.has_large_tensor = any(words_of(type_, table) >= least for type_ in types)
 

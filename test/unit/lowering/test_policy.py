@@ -41,6 +41,7 @@ ELSEWHERE = {
     "analysis/axis_hints.py": {"MOST"},
     "analysis/global_memory.py": {"SECTOR"},
     "analysis/registers.py": {"BESIDE", "_PREDICATE", "_WORD"},
+    "analysis/loose.py": {"BYTE"},
     "analysis/residency.py": {"_WARP_GROUP"},
     "analysis/shared_memory.py": {"LEAST_COPY", "_WORD"},
     "analysis/wavefronts.py": {"_ROW_BYTES", "_LANE_BITS", "_WORD"},

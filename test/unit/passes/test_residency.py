@@ -131,15 +131,21 @@ def test_kernels_with_a_large_tensor_are_priced_for_one_cta(columns: int, likely
     assert unmeasured.likely_warps == 8
 
 
-@pytest.mark.parametrize(("element", "likely"), [("f32", 0), ("i32", 8)])
-def test_offsets_are_not_large_tensors(element: str, likely: int) -> None:
-    """A thread computes offsets where it uses them, and never holds all of them."""
+@pytest.mark.parametrize(
+    ("element", "made", "likely"),
+    [("f32", "splat", 0), ("i32", "splat", 8), ("i32", "load", 0)],
+)
+def test_offsets_are_not_large_tensors(element: str, made: str, likely: int) -> None:
+    """A thread computes offsets where it uses them, and never holds all of them; it holds what it loads."""
+    start = f"!tt.ptr<{element}>" if made == "load" else element
+    loaded = f"%loaded = tt.load %all : tensor<128x128x{start}, #rows>" if made == "load" else ""
     text = f"""
 #rows = #ttg.blocked<{{sizePerThread = [1, 128], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1],
   order = [1, 0]}}>
 module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"}} {{
-  tt.func public @kernel(%start: {element}) {{
-    %all = tt.splat %start : {element} -> tensor<128x128x{element}, #rows>
+  tt.func public @kernel(%start: {start}) {{
+    %all = tt.splat %start : {start} -> tensor<128x128x{start}, #rows>
+    {loaded}
     tt.return
   }}
 }}

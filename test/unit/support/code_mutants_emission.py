@@ -52,9 +52,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/words",
         "WordWriter._joined",
-        "high if half > 1 else low",
-        "high if half > 2 else low",
-        "half-word of the second source",
+        "high if slot >= slots else low",
+        "high if slot > slots else low",
+        "slot of the second source",
     ),
     emitted(
         "emit/parts",
