@@ -63,6 +63,7 @@ ASSEMBLED = {
     "given_up_registers",
     "loop_left",
     "loop_near",
+    "loop_registers",
     "tensor_cores_busy",
 }
 """Fields that decide after the PTX."""

@@ -16,13 +16,14 @@ package is installed: without, Python would compile all sources each time.
 
 The picture, where matplotlib is installed, has the phases by kernel.
 
-    python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--samples 9] [--output FOLDER]
+    python -m bench.compile_time [--targets cuda:90 hip:gfx942] [--only REGEX] [--samples 9] [--output FOLDER]
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -214,7 +215,7 @@ def overheads(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
         cells = []
         for key in ("processor_overhead_percent", "known_processor_overhead_percent"):
             added = [row[key] for row in rows if row["target"] == target and row["kernel"] != NOTHING.name]
-            cells += [f"{statistics.median(added):+.1f} %", f"{max(added):+.1f} %"]
+            cells += [f"{statistics.median(added):+.1f} %", f"{max(added):+.1f} %"] if added else ["", ""]
         found.append((target, *cells))
     return found
 
@@ -325,7 +326,7 @@ def import_time(samples: int, bytecode: str) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = Parser("compile_time", __doc__).output()
+    parser = Parser("compile_time", __doc__).output().only("kernels")
     parser.add_argument("--targets", nargs="+", default=["cuda:90", "hip:gfx942"])
     parser.add_argument("--samples", type=int, default=9)
     options = parser.parse_args(argv)
@@ -335,7 +336,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for target in options.targets:
             with tempfile.TemporaryDirectory() as kept:
                 fresh_sample("plugin", subjects(target)[0].name, target, bytecode, kept)  # which writes it
-            for name in (*(spec.name for spec in subjects(target)), TOGETHER):
+            names = (*(spec.name for spec in subjects(target)), TOGETHER)
+            for name in (name for name in names if re.search(options.only, name)):
                 rows.append(measure(name, target, options.samples, bytecode))
                 say(f"{target} {name}: {rows[-1]['overhead_percent']:+.1f} %")
     facts = {"samples": options.samples, "import_ms": import_ms, "rows": rows}

@@ -129,6 +129,8 @@ def exchange_plans(
     if scope == CLUSTER:  # the cost of loads from other CTAs is known from the plan alone
         others = itertools.islice(placements(sharing, limits), 1, None)
         yield from (build.plan(other, None, None) for other in others)
+    if not (target.load_matrix or target.store_matrix):
+        return
     size = element.memory_bytes
     narrow = min(plan.store.access_bytes, plan.load.access_bytes) < WORD
     steps = stored_words(plan).steps or loaded_words(plan).steps

@@ -236,11 +236,21 @@ class Policy:
     loop_near: float = _threshold(1.1, 0.0, "times")
     """A loop that takes at most this many times the clocks of its MMAs is not assembled again. In a second
     assembly, loops of f16 matmuls at 1.08 times kept their clocks; fp8 and TF32 at 2.2 to 2.7 lost 3 to 8 %."""
+    loop_registers: float = _threshold(1.25, 1.0, "times")
+    """A loop of MMAs is assembled again if a thread can have this many times the registers that it uses. Of 18
+    loops of bench/foreign 8 have fewer: 7 got no shorter, and one by 1 % while its warps took longer."""
     serial_loads: float = _threshold(0.1, UNBOUNDED, "part of the clocks")
     """A kernel whose warps wait at least this long for loads that are issued one after another is assembled
     with more registers. Of 393 kernels of bench/foreign 50 do; the warps of 27 then took less time."""
     registers_more: float = _threshold(1.5, 1.0, "times")
     """The factor on the registers that ptxas took, for the assembly with more registers."""
+    spared_registers: int = _threshold(160, UNBOUNDED, "registers")
+    """A kernel with so many registers or more is not assembled with more for its loads: `ptxas` saves registers
+    for more CTAs than fit with these. Of 464 kernels (bench/foreign, examples) 9 had so many, and the assembly
+    with more was taken for none; 46 of 70 with fewer took it, the largest with 146."""
+    spared_beside_wgmma: int = _threshold(120, UNBOUNDED, "registers")
+    """The same for kernels with `wgmma` whose loads are not issued one after another. Of these 7 had so many,
+    and the assembly with more was taken for none; 16 of 18 with fewer took it."""
     warp_left: float = _threshold(0.95, 1.0, "part of the clocks")
     """The assembly with more registers is taken if a warp keeps at most this part of its clocks."""
     tensor_cores_busy: float = _threshold(2.0, 1.0, "times")

@@ -258,8 +258,11 @@ def _candidates(
         if len(leading) > room:
             continue
         rest = [bit for bit in outside if bit not in leading]
+        span: dict[int, int] = {}
         for along in range(lanes + 1):
-            taken = _choose_lanes(banks, rest[:along], rest[along:], lanes)
+            if along < min(lanes, len(rest)) and f2.enlarges(span, banks[rest[along]]):
+                continue  # this bit would come first in any case: the lanes are those of the next number
+            taken = choose_lanes(banks, rest[:along], rest[along:], lanes)
             left = [bit for bit in rest if bit not in taken]
             registers = [*leading, *left[warps:]]
             # All candidates have as many lanes and warps, so the bits in this order identify the layout.
@@ -270,7 +273,7 @@ def _candidates(
             yield layout_of_bits(shape, registers, taken, left[:warps], (lanes, warps))
 
 
-def _choose_lanes(banks: Mapping[Bit, int], along: Sequence[Bit], rest: Sequence[Bit], lanes: int) -> list[Bit]:
+def choose_lanes(banks: Mapping[Bit, int], along: Sequence[Bit], rest: Sequence[Bit], lanes: int) -> list[Bit]:
     """The bits for lanes: those of `along`, filled up from `rest`; bits that reach other `banks` come first."""
     span: dict[int, int] = {}
     first: list[Bit] = []

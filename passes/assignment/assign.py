@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value, operations
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.lowering.target.targets import Target
@@ -27,7 +27,6 @@ from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions.held import held_values, is_for_nvidia
@@ -80,24 +79,24 @@ class AssignLayouts(Planning):
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
         gpu = self.gpu(op, pass_)
         if gpu is None:
-            return
-        ops = operations(op)
+            return False
+        ops = pass_.operations(op)
         if not _worth_a_look(ops):
-            return
+            return False
         if NUM_WARPS not in op.attributes:
             diagnostics.remark(op, f"layouts are not assigned: {NO_WARPS}")
-            return
+            return False
         nodes = read(ops)
         scopes = scopes_of(nodes)
         if len(scopes) > 1 and gpu.vendor != "nvidia":
             diagnostics.remark(op, f"layouts are not assigned: {_OTHER_GPU}")
-            return
+            return False
         residency = Residency(gpu, None, scopes[0].warps)
         if len(scopes) > 1:
-            residency = Residency.of(gpu, ops, scopes[0].warps, LayoutTable())
+            residency = Residency.of(gpu, ops, scopes[0].warps, pass_.layouts)
         facts = Facts.of(nodes, gpu.policy.unknown_trips)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else None
         stages = self.staged_accesses and unfit(op, ops) is None
@@ -106,7 +105,7 @@ class AssignLayouts(Planning):
         )
         paying = [found for found in decided if found is not None]
         if not paying:
-            return
+            return False
         asked = diagnostics.wanted() and len(scopes) == 1
         registers = estimate(op) if asked else 0.0
         numbering = Numbering()
@@ -123,6 +122,7 @@ class AssignLayouts(Planning):
             diagnostics.remark(
                 op, f"a thread needs about {registers:.0f} registers before, {estimate(op):.0f} after"
             )
+        return None
 
     def _decided(
         self, scope: Scope, facts: Facts, gpu: Target, held: frozenset[Value] | None, stages: bool

@@ -329,16 +329,22 @@ class Candidates:
             slice_ = f"#ttg.slice<{{dim = {axis}, parent = "
             encoding = encoding[len(slice_) : -2] if encoding and encoding.startswith(slice_) else None
             layout = transfer.expand_dims(layout, axis)
-        if encoding is None and layout.is_surjective():
-            try:
-                encoding = memory.encoding_text(layout)
-            except ValueError:
-                return
-        if encoding is not None:
-            try:
+        if encoding is None and not layout.is_surjective():
+            return
+        try:
+            if encoding is None and _is_whole(layout, target.shape):  # most are known already
+                yield from self._add(target, layout)
+            else:
+                encoding = encoding or memory.encoding_text(layout)
                 yield from self._add(target, layout_of(encoding, target.shape), encoding)
-            except NoLayout:
-                return
+        except (NoLayout, ValueError):
+            return
+
+
+def _is_whole(layout: LinearLayout, shape: tuple[int, ...]) -> bool:
+    """Whether a layout is that of a tensor of this shape, and no register holds a copy."""
+    registers = dict(layout.bases)[REGISTER]
+    return tuple([size for _, size in layout.out_dims]) == shape and all(map(any, registers))
 
 
 def spread(layout: LinearLayout, starts: int) -> Iterator[LinearLayout]:

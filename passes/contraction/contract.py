@@ -47,23 +47,26 @@ class PermuteContraction(Planning):
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
         gpu = self.gpu(op, pass_)
         if gpu is None:
-            return
-        ops = operations(op)
+            return False
+        ops = pass_.operations(op)
         if not any(inner.name in DOTS for inner in ops) or unfit(op, ops):
-            return
+            return False
         candidates = contracted(ops)
         done: set[Operation] = set()
         search = None
         for conversion in list(candidates):
             if conversion in done:
                 continue
-            search = search or _Search(op, operations(op), gpu, self.scratch_limit)
+            search = search or _Search(
+                op, operations(op) if done else ops, gpu, self.scratch_limit, pass_.layouts
+            )
             if changed := search.improve(conversion):
                 done.update(changed)
                 search = None  # what it knows is of the module as it was
+        return bool(done)
 
 
 def contracted(ops: list[Operation]) -> dict[Operation, int]:
@@ -99,13 +102,13 @@ class _Search:
     ops: list[Operation]
     gpu: Target
     scratch_limit: int | None
+    table: LayoutTable
 
     def __post_init__(self) -> None:
         self.module = ModuleIndex(self.ops)
         self.axis = AxisAnalysis(self.module.producers)
         self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
         self.candidates = contracted(self.ops)
-        self.table = LayoutTable()
         self.busy = max(self.gpu.likely_warps, self.root.attributes["ttg.num-warps"].value)
 
     def improve(self, conversion: Operation) -> list[Operation]:

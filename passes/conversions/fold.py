@@ -14,7 +14,6 @@ from triton_linear.dialect.mlir_adapter import (
     Operation,
     Type,
     Value,
-    operations,
     producers_of,
 )
 from triton_linear.dialect.records import dataclass
@@ -72,7 +71,7 @@ class FoldConversions:
         check_lowering(self.name, self.lowering)
 
     def __call__(self, op: Operation, pass_: Any) -> None:
-        ops = operations(op)
+        ops = pass_.operations(op)
         if pass_.plans.lowered is None:
             pass_.plans.lowered = provenance.numbers(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()

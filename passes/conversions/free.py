@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, Value, operations
+from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Cost, FreePlan, NoOpPlan, Selection
@@ -48,12 +48,12 @@ class FreeConversions:
     )
 
     def __call__(self, op: Operation, pass_: PassRun) -> None:
-        ops = operations(op)
+        ops = pass_.operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
         if not conversions:
             return
         deciding = deciding_values(ops)
-        table = LayoutTable()
+        table = pass_.layouts
         for number, conversion in enumerate(conversions):
             ll.undecide(conversion)
             plan = decide(conversion, deciding, table)

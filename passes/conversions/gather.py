@@ -17,7 +17,6 @@ from triton_linear.dialect.mlir_adapter import (
     StringAttr,
     Type,
     Value,
-    operations,
     producers_of,
 )
 from triton_linear.dialect.records import dataclass
@@ -97,15 +96,15 @@ class LowerGathers(Planning):
     def __post_init__(self) -> None:
         check_lowering(self.name, self.lowering)
 
-    def __call__(self, op: Operation, pass_: PassRun) -> None:
-        ops = operations(op)
+    def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
+        ops = pass_.operations(op)
         pass_.plans.lowered = provenance.numbers(ops)
         gathers = [inner for inner in ops if inner.name == GATHER]
         if not gathers:
-            return
+            return False
         gpu = self.gpu(op, pass_)
         if gpu is None:
-            return
+            return False
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
         choice = _Choice(
@@ -137,6 +136,7 @@ class LowerGathers(Planning):
             else:
                 stubs.call(gather, decision)
         pass_.plans.gathers += left
+        return None
 
 
 @dataclass

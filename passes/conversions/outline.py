@@ -14,7 +14,6 @@ from triton_linear.dialect.mlir_adapter import (
     Operation,
     StringAttr,
     Type,
-    operations,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan
@@ -60,7 +59,7 @@ class OutlineConversions:
     ensures: ClassVar[tuple[Verifier, ...]] = (no_convert_layout_left,)
 
     def __call__(self, op: Operation, pass_: PassRun) -> None:
-        ops = operations(op)
+        ops = pass_.operations(op)
         raw, for_nvidia = accumulators(ops), is_for_nvidia(op)
 
         def suffix_of(conversion: Operation) -> str:
@@ -86,8 +85,9 @@ class OutlineConversions:
                 )
                 pass_.signal_pass_failure()
                 return
-            kind = ll.plan_from_text(str(conversion.attributes[ll.PLAN])).kind
             plan = pass_.plans.of(conversion)
+            record = conversion.attributes[ll.PLAN]
+            kind = ll.plan_from_attribute(record).kind if plan is None else plan.kind
             if kind == NOOP:
                 pass_.plans.conversions.append(
                     _decided(conversion, own, kind, "" if plan is None else plan.summary())

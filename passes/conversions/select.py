@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, operations, producers_of
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.plan.plans import (
@@ -94,14 +94,14 @@ class SelectLowering(Planning):
     def __post_init__(self) -> None:
         check_lowering(self.name, self.lowering)
 
-    def __call__(self, op: Operation, pass_: PassRun) -> None:
+    def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         gpu = self.gpu(op, pass_)
         if gpu is None:
-            return
-        ops = operations(op)
+            return False
+        ops = pass_.operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
         if not conversions:
-            return
+            return False
         partial = PartialCode.find(ops)
         ctas = ctas_of(op)
         beside = gpu.policy.leaves_loose_bytes and (ctas > 1 or partial.present)
@@ -109,7 +109,7 @@ class SelectLowering(Planning):
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         axes = AxisAnalysis(producers_of(ops) if addresses else {})
-        table = LayoutTable()
+        table = pass_.layouts
         residency = Residency.of(gpu, ops, warps_of(op), table)
         for conversion in conversions:
             ll.undecide(conversion)
@@ -136,6 +136,7 @@ class SelectLowering(Planning):
             if self.scratch_limit is not None:
                 limit = Attribute.parse(f"{self.scratch_limit} : i64", op.context)
                 conversion.attributes[ll.SCRATCH_LIMIT] = limit
+        return False
 
     def decide(
         self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import linear_encoding_text
-from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, operations, producers_of
+from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.registers import BESIDE, estimate, live_by_place
 from triton_linear.passes.analysis.tensor_memory import LOAD, TensorSite, site_of
@@ -47,16 +47,16 @@ class SplitEpilogues:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        ops = operations(op)
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
+        ops = pass_.operations(op)
         loads = [inner for inner in ops if inner.name == LOAD]
         if not loads or unfit(op, ops):
-            return
+            return False
         site = site_of(loads[0])
         live = live_by_place(op)
         needed = BESIDE + max(live.values(), default=0.0)
         if site is None or needed - BESIDE <= site.most:
-            return
+            return False
         warps, producers = op.attributes[NUM_WARPS].value, producers_of(ops)
         decided: list[tuple[Region, int, str]] = []
         for inner in ops:
@@ -69,7 +69,7 @@ class SplitEpilogues:
         for region, columns, encoding in decided:
             in_parts(region, producers, columns, encoding)
         if not decided:
-            return
+            return False
         op.attributes[ll.PARTS] = UnitAttr.get(op.context)
         for shape, (_, columns, _) in zip(said, decided, strict=True) if diagnostics.wanted() else ():
             after = estimate(op)
@@ -78,6 +78,7 @@ class SplitEpilogues:
                 f"an epilogue of {shape} is done {columns} columns at a time: a thread needs about "
                 f"{needed:.0f} registers before, {after:.0f} after",
             )
+        return None
 
 
 def _is_fullest(region: Region, live: dict[Operation, float]) -> bool:

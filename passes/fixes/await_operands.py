@@ -74,18 +74,19 @@ class AwaitOperands:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        ops = operations(op)
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
+        ops = pass_.operations(op)
         if not any(map(_reads_registers, ops)):
-            return
-        producers = producers_of(ops)
+            return False
+        producers, found = producers_of(ops), False
         for loop in ops:
             if loop.name != LOOP:
                 continue
             body = _Body.of(loop, producers)
             if hazard := body.hazard():
                 _await(body, _Hazard(hazard.dot) if self.at_once else hazard)
-                op.attributes[ll.AWAITED] = UnitAttr.get(op.context)
+                op.attributes[ll.AWAITED], found = UnitAttr.get(op.context), True
+        return found
 
 
 def overwritten(root: Operation) -> list[Operation]:

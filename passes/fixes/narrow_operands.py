@@ -14,7 +14,6 @@ from triton_linear.dialect.mlir_adapter import (
     UnitAttr,
     Value,
     block_arguments,
-    operations,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.verifiers import DOTS, Verifier
@@ -48,16 +47,16 @@ class NarrowOperands:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        ops = operations(op)
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
+        ops = pass_.operations(op)
         dots = [inner for inner in ops if inner.name in DOTS]
         if not any(_doubles(dot) for dot in dots):
-            return
+            return False
         parents = {found["parent"] for dot in dots if _doubles(dot) for found in _wide(dot)}
         parents -= {found["parent"] for dot in dots if not _doubles(dot) for found in _operands(dot)}
         signatures = (str(inner.attributes["function_type"]) for inner in ops if inner.name == "tt.func")
         if not parents or any("#ttg.dot_op" in signature for signature in signatures):
-            return
+            return False
         types: dict[Type, Type] = {}
         for inner in ops:
             for value in (*inner.results, *block_arguments(inner)):
@@ -67,6 +66,7 @@ class NarrowOperands:
                 if (new := str(inner.results[0].type)) != type_:
                     inner.attributes["value"] = Attribute.parse(f"{text} : {new}", op.context)
         op.attributes[ll.NARROWED] = UnitAttr.get(op.context)
+        return False
 
 
 def _doubles(dot: Operation) -> bool:

@@ -5,30 +5,51 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar, Protocol
 
-from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import Verifier
 
 
 class Pass(Protocol):
-    """A frozen dataclass whose fields are the options, called with the module and its place in a run."""
+    """A frozen dataclass whose fields are the options, called with the module and its place in a run.
+
+    It returns False where no operation came or went: then the next pass need not look for them again.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     requires: ClassVar[tuple[Verifier, ...]]
     ensures: ClassVar[tuple[Verifier, ...]]
 
-    def __call__(self, op: Operation, pass_: PassRun) -> None: ...
+    def __call__(self, op: Operation, pass_: PassRun) -> bool | None: ...
+
+
+@dataclass
+class Walk:
+    """The operations of the module of a run, as a pass before has found them; None where they may have changed
+    since."""
+
+    found: list[Operation] | None = None
 
 
 @dataclass
 class PassRun:
-    """One pass at work: MLIR's pass object behind it, whether it has failed, and the plans of the whole run."""
+    """One pass at work: MLIR's pass object behind it, the plans, operations and layouts of the whole run, and
+    whether it has failed."""
 
     external: Any
     plans: Plans = field(default_factory=Plans)
+    walk: Walk = field(default_factory=Walk)
+    layouts: LayoutTable = field(default_factory=LayoutTable)
     failed: bool = False
+
+    def operations(self, module: Operation) -> list[Operation]:
+        """`module` and every operation inside it, outermost first, in the order they are written."""
+        if self.walk.found is None:
+            self.walk.found = operations(module)
+        return self.walk.found
 
     def signal_pass_failure(self) -> None:
         """Let the run end with this pass. What is wrong has been reported as an error."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar, Final
 
-from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, operations
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.layouts import LayoutTable, words_of
+from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import DOTS
 
@@ -43,7 +44,7 @@ class Planning:
         """
         try:
             gpu = _target_of(module, self.target)
-            look_for_large_tensors(module, gpu, pass_.plans)
+            look_for_large_tensors(module, gpu, pass_)
             return priced(gpu, pass_.plans)
         except ValueError as error:
             diagnostics.error(module, f"{self.name}: {error}")
@@ -64,25 +65,24 @@ _HELD: Final = DOTS | {"tt.load", "ttg.local_load", "tt.descriptor_load"}
 """Operations whose integers a thread holds in registers."""
 
 
-def look_for_large_tensors(module: Operation, gpu: Target, plans: Plans) -> None:
-    """Record in `plans` if a thread holds a tensor of `Policy.large_tensor` registers or more.
+def look_for_large_tensors(module: Operation, gpu: Target, pass_: PassRun) -> None:
+    """Record in the plans of a run if a thread holds a tensor of `Policy.large_tensor` registers or more.
 
     The first pass of a run decides for all passes. Pointers do not count, nor do integers that are neither
     loaded nor results of dots: offsets and masks are computed where they are used, so that a thread does not
     hold all of them at once.
     """
-    least = gpu.policy.large_tensor
+    least, plans = gpu.policy.large_tensor, pass_.plans
     if plans.has_large_tensor is not None or least == UNBOUNDED:
         return
-    table = LayoutTable()
     types = {
         result.type
-        for op in operations(module)
+        for op in pass_.operations(module)
         for result in op.results
         if isinstance(result.type, RankedTensorType)
         and (op.name in _HELD or str(result.type.element_type).startswith(("f", "bf")))
     }
-    plans.has_large_tensor = any(words_of(type_, table) >= least for type_ in types)
+    plans.has_large_tensor = any(words_of(type_, pass_.layouts) >= least for type_ in types)
 
 
 def priced(gpu: Target, plans: Plans) -> Target:

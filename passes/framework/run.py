@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from triton_linear.dialect.mlir_adapter import MLIRError, Module, Operation, PassManager
+from triton_linear.dialect.mlir_adapter import MLIRError, Module, Operation, PassManager, operations
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.base import Pass, PassRun
+from triton_linear.passes.framework.base import Pass, PassRun, Walk
 from triton_linear.passes.framework.diagnostics import PassDiagnostic
+from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import Verifier
 
@@ -57,7 +58,7 @@ def run_passes(
     manager = PassManager("builtin.module", context)
     manager.enable_verifier(verify)
     seconds: list[tuple[str, float]] = []
-    plans = Plans()
+    plans, walk, layouts = Plans(), Walk(), LayoutTable()
     for pass_ in passes:
         clock = _Clock()
         if watch is not None:
@@ -65,9 +66,10 @@ def run_passes(
         if isinstance(pass_, str):
             manager.add(clock.start, name="start")
             manager.add(pass_)
+            manager.add(_forgetting(walk), name="forget")
             name = pass_
         else:
-            manager.add(_guarded(pass_, plans, clock, verify), name=pass_.name)
+            manager.add(_guarded(pass_, plans, walk, layouts, clock, verify), name=pass_.name)
             name = pass_.name
         manager.add(_observer(name, clock, seconds), name="observe")
         if watch is not None:
@@ -91,18 +93,29 @@ class _Clock:
         self.began = time.perf_counter()
 
 
-def _guarded(pass_: Pass, plans: Plans, clock: _Clock, verify: bool) -> Callable[[Operation, Any], None]:
+def _forgetting(walk: Walk) -> Callable[[Operation, Any], None]:
+    """What follows a pass of MLIR's, which may have changed any operation."""
+
+    def callback(op: Operation, external: Any) -> None:
+        walk.found = None
+
+    return callback
+
+
+def _guarded(
+    pass_: Pass, plans: Plans, walk: Walk, layouts: LayoutTable, clock: _Clock, verify: bool
+) -> Callable[[Operation, Any], None]:
     """`pass_` as a callback of MLIR, where an exception becomes an error and a failed pass."""
 
     def callback(op: Operation, external: Any) -> None:
         clock.start(op, external)
-        signal = PassRun(external, plans)
+        signal = PassRun(external, plans, walk, layouts)
         try:
             if verify and not _holds(pass_.requires, op):
                 signal.signal_pass_failure()
-            if not signal.failed:
-                pass_(op, signal)
-            if verify and not signal.failed and not _holds(pass_.ensures, op):
+            if not signal.failed and pass_(op, signal) is not False:
+                walk.found = None
+            if verify and not signal.failed and not (_holds(pass_.ensures, op) and _is_as_found(walk, op)):
                 signal.signal_pass_failure()
         except Exception as error:
             diagnostics.error(
@@ -119,6 +132,14 @@ def _holds(verifiers: Sequence[Verifier], op: Operation) -> bool:
     """Whether `op` satisfies every verifier; each has its say."""
     failed = [verifier for verifier in verifiers if not verifier(op)]
     return not failed
+
+
+def _is_as_found(walk: Walk, op: Operation) -> bool:
+    """Whether the operations are those that were found; if not, a pass has changed some and not said so."""
+    if walk.found is None or walk.found == operations(op):
+        return True
+    diagnostics.error(op, "operations came or went, and the pass says that none did")
+    return False
 
 
 def name_of(pass_: Pass | str) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 
@@ -161,11 +162,27 @@ def of_conversion(
     if selection.plan is None or (room is not None and selection.plan.scratch_bytes > room):
         return None
     found = ReductionClocks(selection.cost.clocks, selection.cost.latency)
-    if selection.plan.kind not in ("cta-shared", "cluster-shared"):
-        return found
-    # As for a reduction: the barrier inside, and one before whoever takes the scratch next.
-    warps = source.in_dim_size(WARP)
-    return found + ReductionClocks(0.0, (2 * target.costs.barrier_wait + target.costs.meeting) * warps)
+    across = selection.plan.kind in ("cta-shared", "cluster-shared")
+    return found + _meeting(source, target) if across else found
+
+
+def least_of_conversion(
+    source: LinearLayout, result: LinearLayout, element: ElementType, target: Target
+) -> ReductionClocks:
+    """Clocks that no plan of a conversion is below, neither those of the pipes nor those to wait; none where it
+    crosses CTAs, as nothing is known of that."""
+    if dict(source.bases).get(BLOCK) != dict(result.bases).get(BLOCK):
+        return ReductionClocks()
+    by_planner = least_cost(source, result, element, target).by_planner
+    clocks, latency = (min(getattr(way, name) for way in by_planner.values()) for name in ("clocks", "latency"))
+    found = ReductionClocks(clocks, latency)
+    return found + _meeting(source, target) if by_planner.keys() == {"cta-shared"} else found
+
+
+def _meeting(source: LinearLayout, target: Target) -> ReductionClocks:
+    """As for a reduction: the barrier inside, and one before whoever takes the scratch next."""
+    wait = 2 * target.costs.barrier_wait + target.costs.meeting
+    return ReductionClocks(0.0, wait * source.in_dim_size(WARP))
 
 
 def total(parts: Sequence[ReductionClocks | None]) -> ReductionClocks | None:

@@ -17,7 +17,6 @@ from triton_linear.dialect.mlir_adapter import (
     Type,
     UnitAttr,
     Value,
-    operations,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
@@ -102,11 +101,11 @@ class DeferReductions:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        ops = operations(op)
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
+        ops = pass_.operations(op)
         loops = [inner for inner in ops if inner.name == LOOP]
         if not loops or not any(inner.name == REDUCE for inner in ops) or unfit(op, ops):
-            return
+            return False
         nvidia, done = is_for_nvidia(op), False
         for loop in reversed(loops):  # those inside others come first
             for found in _found(loop):
@@ -120,6 +119,7 @@ class DeferReductions:
                 done = True
         if done:
             op.attributes[ll.DEFERRED] = UnitAttr.get(op.context)
+        return done
 
 
 def _found(loop: Operation) -> list[Deferred]:

@@ -16,7 +16,6 @@ from triton_linear.dialect.mlir_adapter import (
     Operation,
     RankedTensorType,
     Value,
-    operations,
 )
 from triton_linear.dialect.partitions import partition_warps
 from triton_linear.dialect.records import dataclass
@@ -71,14 +70,14 @@ class SplitReductions(Planning):
 
     exact: bool = exact_field()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
         gpu = self.gpu(op, pass_)
         if gpu is None:
-            return
-        ops = operations(op)
+            return False
+        ops = pass_.operations(op)
         reductions = [inner for inner in ops if inner.name == REDUCE]
         if not reductions or NUM_WARPS not in op.attributes:
-            return
+            return False
         scans = frozenset(inner.block for inner in ops if inner.name == SCAN)
         run = _Run(
             gpu,
@@ -99,6 +98,7 @@ class SplitReductions(Planning):
         if run.done:
             before, after = run.before, run.after
             op.attributes[ll.SPLIT] = Attribute.parse(f"[{before:.1f}, {after:.1f}]", op.context)
+        return bool(run.done)
 
 
 @dataclass

@@ -71,27 +71,39 @@ def choose(
     Ensures: `before` is Triton's reduction with a conversion by our planner for each layout that is not `own`.
     """
     what, stock = asked.combined, asked.own
-    before = costs.total(
-        [
-            costs.as_triton(layout, found.axis, what, target, warps),
-            *_conversions(stock, asked, target, limit),
-        ]
-    )
+
+    def price(part: Part) -> ReductionClocks | None:
+        if isinstance(part, ReductionClocks):
+            return part
+        return costs.of_conversion(part.source, part.result, part.element, target, limit, part.room)
+
+    def least(part: Part) -> ReductionClocks:
+        if isinstance(part, ReductionClocks):
+            return part
+        return costs.least_of_conversion(part.source, part.result, part.element, target)
+
+    in_triton = costs.as_triton(layout, found.axis, what, target, warps)
+    before = costs.total([in_triton, *map(price, _conversions(stock, asked))])
     if before is None:
         return "a conversion of its result has no plan"
     busy = max(target.likely_warps, warps)
     room = None
     if target.policy.spares_shared_memory:  # partial results take no more than they do as Triton's
         room = costs.scratch_as_triton(layout, found.axis, [element.bits for element in asked.elements])
-    best: Choice | None = None
-    for way in _ways(found, asked):
-        after = _price(way, found, asked, target, limit, room)
-        if after is None:
-            continue
-        if best is None or after.expected(busy) < best.after.expected(busy):
-            best = Choice(way, after, before)
+    bounded = []
+    for number, way in enumerate(_ways(found, asked)):
+        parts = _parts(way, found, asked, target, room)
+        bounded.append((sum(map(least, parts), ReductionClocks()).expected(busy), number, way, parts))
+    bounded.sort(key=lambda entry: entry[:2])
+    best: tuple[float, int, Choice] | None = None
+    for bound, number, way, parts in bounded:
+        if best is not None and (bound, number) > best[:2]:
+            break  # and its conversions are not planned
+        after = costs.total([price(part) for part in parts])
+        if after is not None and (best is None or (after.expected(busy), number) < best[:2]):
+            best = after.expected(busy), number, Choice(way, after, before)
     if best is not None:
-        return best
+        return best[2]
     within = "" if room is None else f" in the {room} bytes of shared memory that Triton's reduction takes"
     return f"no conversion of the partial results has a plan{within}"
 
@@ -140,12 +152,24 @@ def packed_element(pack: Sequence[int], elements: Sequence[ElementType]) -> Elem
     return first if len(kinds) == 1 else element_type(f"i{first.bits}")
 
 
-def _price(
-    way: Way, found: Split, asked: Asked, target: Target, limit: int | None, room: int | None
-) -> ReductionClocks | None:
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A conversion that a way has, and the bytes of scratch that it may take; None: as many as it does."""
+
+    source: LinearLayout
+    result: LinearLayout
+    element: ElementType
+    room: int | None = None
+
+
+Part = ReductionClocks | Conversion
+"""What a way consists of: what costs so much, and conversions."""
+
+
+def _parts(way: Way, found: Split, asked: Asked, target: Target, room: int | None) -> list[Part]:
     """Reducing within warps, the conversions, reducing what they bring, and converting the results."""
     what = asked.combined
-    parts: list[ReductionClocks | None] = []
+    parts: list[Part] = []
     layout = found.whole
     for axis in reversed(range(found.axis + found.crossing, found.axis + len(found.sizes))):
         parts.append(costs.inside_warps(layout, axis, what, target))
@@ -154,25 +178,22 @@ def _price(
         parts.append(costs.agreeing(layout, what, target))
     for pack in way.packs:
         sides = joined(layout, len(pack)), joined(way.gathered, len(pack))
-        element = packed_element(pack, asked.elements)
-        parts.append(costs.of_conversion(*sides, element, target, limit, room))
+        parts.append(Conversion(*sides, packed_element(pack, asked.elements), room))
     layout = way.gathered
     for number in range(found.crossing):
         parts.append(costs.inside_warps(layout, found.axis, what, target))
         layout = transfer.reduce(layout, found.axis)
         if way.agree and number + 1 == way.lanes:
             parts.append(costs.agreeing(layout, what, target))
-    return costs.total([*parts, *_conversions(way.result, asked, target, limit)])
+    return [*parts, *_conversions(way.result, asked)]
 
 
-def _conversions(
-    given: LinearLayout, asked: Asked, target: Target, limit: int | None
-) -> Iterator[ReductionClocks | None]:
+def _conversions(given: LinearLayout, asked: Asked) -> Iterator[Conversion]:
     """Those of results from the layout that they have to those that they are wanted in."""
     for element, wanted in zip(asked.elements, asked.wanted, strict=True):
         for layout in wanted:
             if not transfer.same_but_for_register_copies(given, layout):
-                yield costs.of_conversion(given, layout, element, target, limit)
+                yield Conversion(given, layout, element)
 
 
 def without_copies(layout: LinearLayout) -> LinearLayout:

@@ -230,7 +230,7 @@ class _Making:
         staying, held = (_together([bits[basis] for basis in some]) for some in (stay.values(), self.lanes))
         fillings = itertools.permutations([bits[basis] for basis in left], len(open_lanes))
         for filling in itertools.islice(fillings, policy.staging_fillings):
-            chosen = _together(filling)
+            chosen = sum(filling)  # of bits, each of which is there once
             if chosen not in sets:
                 size, whole = found = self._moves(chosen | staying)
                 sets[chosen] = found if bound is None or whole * conflicts[size] < bound else None

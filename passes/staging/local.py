@@ -15,7 +15,6 @@ from triton_linear.dialect.mlir_adapter import (
     StringAttr,
     Type,
     Value,
-    operations,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
@@ -64,16 +63,16 @@ class LowerLocal(Planning):
 
     exact: bool = exact_field()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        ops = operations(op)
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
+        ops = pass_.operations(op)
         accesses = [inner for inner in ops if is_access(inner)]
         gpu = self.gpu(op, pass_) if accesses else None
         if gpu is None:
-            return
+            return False
         if reason := unfit(op, list(ops)):
             diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
-            return
-        table = LayoutTable()
+            return False
+        table = pass_.layouts
         gpu = Residency.of(gpu, ops, warps_of(op), table).gpu
         signs = changed_signs(ops)
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
@@ -90,7 +89,7 @@ class LowerLocal(Planning):
             elif not choice.is_least:
                 diagnostics.remark(access, f"access left to Triton: {choice.reason}")
         if not chosen:
-            return
+            return False
         numbering = Numbering()
         before = numbering.of(op)
         for access, choice in chosen:
@@ -99,6 +98,7 @@ class LowerLocal(Planning):
             raise NotEquivalent("the module with other accesses would not compute the same")
         for access, choice in chosen:
             access.attributes[ll.STAGED] = StringAttr.get(choice.summary(), op.context)
+        return None
 
     def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Staging | Direct:
         """How an access is staged, or why it is not."""

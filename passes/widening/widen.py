@@ -67,15 +67,15 @@ class WidenAccesses:
     requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        ops = operations(op)
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
+        ops = pass_.operations(op)
         accesses = [inner for inner in ops if inner.name in ACCESSES]
         if not accesses or NUM_WARPS not in op.attributes:
-            return
-        axis, table = AxisAnalysis(producers_of(ops)), LayoutTable()
+            return False
+        axis, table = AxisAnalysis(producers_of(ops)), pass_.layouts
         decided = [found for inner in accesses if (found := _decided(inner, axis, table)) is not None]
         if not decided:
-            return
+            return False
         numbering = Numbering()
         before = numbering.of(op)
         widened = [_rewritten(choice) for choice in decided]
@@ -83,6 +83,7 @@ class WidenAccesses:
         if numbering.of(op) != before:
             raise NotEquivalent("the module with wider accesses would not compute the same")
         op.attributes[ll.WIDENED] = UnitAttr.get(op.context)
+        return None
 
 
 @dataclass(frozen=True)

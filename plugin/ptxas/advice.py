@@ -95,13 +95,17 @@ def advise(
     limits = CtaLimits(most, warps, gpu, same_code and policy.serial_loads < 1)
     memory_bound = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
     multiplies = memory_bound and _MMA.search(text) is not None
-    if not multiplies and (waiting := _for_serial_loads(made, limits, policy.serial_loads)):
+    if not multiplies and (
+        waiting := _for_serial_loads(made, limits, policy.spared_registers, policy.serial_loads)
+    ):
         return waiting
     limit = bound(used, warps, most, gpu)
     if limit is not None:
         return MoreCtas(f"{BOUND} {limit}", limits, 1 + policy.bounded_clocks / limits.ctas(used))
     if widths := [int(found) for found in _WGMMA.findall(text)]:
-        return _for_loops(made, widths, limits) or (_for_serial_loads(made, limits) if memory_bound else None)
+        return _for_loops(made, widths, limits) or (
+            _for_serial_loads(made, limits, policy.spared_beside_wgmma) if memory_bound else None
+        )
     return Advice(f"{CTAS} {most}") if multiplies else None
 
 
@@ -225,7 +229,7 @@ def _for_loops(made: Assembled, widths: Sequence[int], limits: CtaLimits) -> Adv
     """The directive for a kernel with `wgmma` of these numbers of columns, or None."""
     gpu, policy, used = limits.gpu, limits.gpu.policy, made.usage.registers
     ctas = limits.ctas(used)
-    if not ctas or used + UNIT > most_registers(ctas, limits.warps, gpu):
+    if not ctas or policy.loop_registers * used > most_registers(ctas, limits.warps, gpu):
         return None
     loops = mma_loops(made.code)
     groups = ctas * limits.warps // _GROUP_WARPS
@@ -238,12 +242,13 @@ def _for_loops(made: Assembled, widths: Sequence[int], limits: CtaLimits) -> Adv
     return ShorterLoops(f"{CTAS} {ctas}", policy.loop_left)
 
 
-def _for_serial_loads(made: Assembled, limits: CtaLimits, serial: float = 0.0) -> Advice | None:
+def _for_serial_loads(made: Assembled, limits: CtaLimits, spared: int, serial: float = 0.0) -> Advice | None:
     """The directive for a kernel whose warps wait for one load after another, for at least the fraction
-    `serial` of their clocks; else None. With as many resident warps as possible, warps hide such waits."""
+    `serial` of their clocks; else None. With as many resident warps as possible, warps hide such waits. A
+    kernel with `spared` registers or more does not begin its loads late to save registers."""
     used = made.usage.registers
     ctas, fewer = limits.ctas(used), limits.fewer_ctas(used)
-    if fewer is None or ctas * limits.warps >= limits.gpu.resident_warps:
+    if fewer is None or used >= spared or ctas * limits.warps >= limits.gpu.resident_warps:
         return None
     warp = limits.clocks(made)
     if warp is None or warp.serial < serial * warp.clocks:

@@ -20,7 +20,7 @@ from triton_linear.lowering.target.targets import target
 from triton_linear.passes.conversions.fold import same_map
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, StubError, stubs_of
-from triton_linear.passes.framework import diagnostics, layouts, verifiers
+from triton_linear.passes.framework import base, diagnostics, layouts, verifiers
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.parse import PipelineError, parse_pipeline
@@ -257,6 +257,39 @@ def test_what_passes_require_and_ensure_is_checked_on_request() -> None:
         messages = [d.message for d in outcome.diagnostics if d.severity == "error"]
         assert messages == ["conversion has no plan and is not left to Triton"]
     assert run_passes(module(CONVERSION), [SelectLowering(), _NeedsPlans("x")], verify=True).succeeded
+
+
+@dataclass(frozen=True)
+class _Looks(_Remarks):
+    """Looks at the operations, erases what prints if it is told to, and says whether it does."""
+
+    erases: bool = False
+    says: bool | None = None
+
+    def __call__(self, op: Operation, pass_: Any) -> bool | None:
+        for inner in pass_.operations(op):
+            if inner.name == "tt.print" and self.erases:
+                inner.erase()
+        return self.says
+
+
+def test_operations_are_found_again_where_a_pass_may_have_changed_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walks: list[Operation] = []
+    monkeypatch.setattr(base, "operations", lambda root: walks.append(root) or operations(root))
+    kept, changed = _Looks("kept", says=False), _Looks("changed")
+    assert run_passes(module(CONVERSION), [kept, kept, changed, kept]).succeeded
+    assert len(walks) == 2
+    assert run_passes(module(CONVERSION), [kept, "cse", kept]).succeeded
+    assert len(walks) == 4
+
+
+def test_a_pass_that_hides_a_change_is_found_out_on_request() -> None:
+    outcome = run_passes(module(CONVERSION), [_Looks("x", erases=True, says=False)], verify=True)
+    (error,) = outcome.diagnostics
+    assert error.message == "operations came or went, and the pass says that none did"
+    assert run_passes(module(CONVERSION), [_Looks("x", erases=True)], verify=True).succeeded
 
 
 def test_the_pipeline_raises_what_its_passes_report() -> None:

@@ -186,6 +186,20 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
     assert len(walked) == 2
 
 
+@pytest.mark.parametrize(
+    ("registers", "serial", "shared", "tried"),
+    [(144, 50, 1, True), (160, 50, 1, False), (112, 0, 60, True), (120, 0, 60, False), (120, 50, 60, True)],
+)
+def test_loads_of_kernels_with_many_registers_are_not_begun_late(
+    monkeypatch: pytest.MonkeyPatch, registers: int, serial: int, shared: int, tried: bool
+) -> None:
+    """Of 100 clocks of a kernel of four warps with `wgmma`; three CTAs find 60 KiB."""
+    monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(100, serial))
+    made, text = advice.Assembled(b"cubin", Usage(registers, 0)), "wgmma.mma_async.sync.aligned.m64n32k16"
+    found = advice.advise(text, made, 128, {"shared": shared * 1024}, H200)
+    assert isinstance(found, advice.FewerClocks) == tried
+
+
 @pytest.mark.parametrize(("registers", "ctas", "most"), [(136, 1, 107), (88, 2, 103)])
 def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
     monkeypatch: pytest.MonkeyPatch, registers: int, ctas: int, most: int

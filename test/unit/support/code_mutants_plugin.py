@@ -76,6 +76,22 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{OCCUPANCY}::test_loops_that_hide_behind_another_cta_stay",),
     ),
     CodeMutant(
+        "plugin/ptxas/advice.py",
+        "_for_loops",
+        "policy.loop_registers * used",
+        "used",
+        "loops that have nearly all registers are assembled again",
+        (f"{OCCUPANCY}::test_loops_that_have_nearly_all_registers_stay",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/advice.py",
+        "_for_serial_loads",
+        "used >= spared",
+        "False",
+        "kernels with many registers are assembled with more",
+        (f"{CLOCKS}::test_loads_of_kernels_with_many_registers_are_not_begun_late",),
+    ),
+    CodeMutant(
         "plugin/ptxas/warp_clocks.py",
         "_Walk.waiting",
         "barriers += opcode == _BAR",

@@ -12,11 +12,11 @@ from assign_support import path_of
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from triton_linear.dialect import bridge, encodings
+from triton_linear.dialect import bridge, encodings, f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
-from triton_linear.passes.analysis.shared_memory import LocalAccess, layouts
+from triton_linear.passes.analysis.shared_memory import LocalAccess, choose_lanes, layouts
 from triton_linear.passes.assignment.build import build
 from triton_linear.tools.doctor.local_accesses import (
     ACCESSES,
@@ -165,3 +165,16 @@ def test_copies_whose_vectors_are_promised_alone_keep_their_layout() -> None:
 
     assert kept(text) == {False}
     assert True in kept(text.replace("tt.divisibility = 16", "tt.divisibility = 1"))
+
+
+@given(st.lists(st.integers(0, 127), min_size=1, max_size=10), st.integers(1, 6), st.data())
+def test_a_bit_of_other_banks_is_taken_along_or_not(
+    columns: list[int], lanes: int, data: st.DataObject
+) -> None:
+    """Of all numbers of bits along global memory, those that differ are tried."""
+    bits = [(0, number) for number in range(len(columns))]
+    banks = dict(zip(bits, columns, strict=True))
+    along = data.draw(st.integers(0, min(lanes, len(bits)) - 1))
+    if f2.rank(columns[: along + 1]) > f2.rank(columns[:along]):
+        fewer, more = (choose_lanes(banks, bits[:n], bits[n:], lanes) for n in (along, along + 1))
+        assert fewer == more

@@ -31,7 +31,7 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayo
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.stubs import GatherStub
-from triton_linear.lowering.target.targets import TARGETS, target, with_policy
+from triton_linear.lowering.target.targets import TARGETS, Target, target, with_policy
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
@@ -158,6 +158,39 @@ def test_layouts_that_are_not_taken_apart(layout: LinearLayout, axis: int, reaso
     assert split(layout, axis) == reason
 
 
+def priced(
+    way: ways.Way, found: Split, question: ways.Asked, gpu: Target, room: int | None = None
+) -> costs.ReductionClocks | None:
+    """What a way costs, all of its conversions planned."""
+    return costs.total(
+        [
+            part
+            if isinstance(part, costs.ReductionClocks)
+            else costs.of_conversion(part.source, part.result, part.element, gpu, None, part.room)
+            for part in ways._parts(way, found, question, gpu, room)
+        ]
+    )
+
+
+def test_conversions_are_planned_of_ways_that_may_be_the_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = layout_of(ROWS, (32, 128))
+    found, question = split(layout, 1), asked(layout, 1, "f32", "i32")
+    assert isinstance(found, Split)
+    planned = []
+    plan = costs.of_conversion
+    monkeypatch.setattr(costs, "of_conversion", lambda *args: planned.append(args) or plan(*args))
+    ways.choose.cache_clear()
+    choice = ways.choose(layout, found, question, H200, 4, None)
+    assert isinstance(choice, ways.Choice)
+    parts = [ways._parts(way, found, question, H200, None) for way in ways._ways(found, question)]
+    conversions = [part for each in parts for part in each if isinstance(part, ways.Conversion)]
+    assert 0 < len(planned) < len(conversions)
+    for part in conversions:
+        exact = plan(part.source, part.result, part.element, H200, None)
+        least = costs.least_of_conversion(part.source, part.result, part.element, H200)
+        assert exact is not None and least.busy <= exact.busy and least.wait <= exact.wait
+
+
 def test_the_cheapest_way_is_taken() -> None:
     layout = layout_of(ROWS, (32, 128))
     found = split(layout, 1)
@@ -165,7 +198,7 @@ def test_the_cheapest_way_is_taken() -> None:
     question = asked(layout, 1, "f32", "i32")
     choice = ways.choose(layout, found, question, H200, 4, None)
     assert isinstance(choice, ways.Choice)
-    prices = [ways._price(way, found, question, H200, None, None) for way in ways._ways(found, question)]
+    prices = [priced(way, found, question, H200) for way in ways._ways(found, question)]
     least = min(price.expected(8) for price in prices if price is not None)
     assert choice.after.expected(8) == least < choice.before.expected(8)
     assert choice.before == as_triton(layout, 1, Combined((32, 32), 1.0), H200, 4)
@@ -259,8 +292,8 @@ def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
     room = costs.scratch_as_triton(layout, 1, [element.bits for element in question.elements])
     assert room == 16 * 4 * 3 * 4
     joined = [way for way in ways._ways(found, question) if len(way.packs) == 1]
-    assert any(ways._price(way, found, question, gpu, None, None) is not None for way in joined)
-    assert all(ways._price(way, found, question, gpu, None, room) is None for way in joined)
+    assert any(priced(way, found, question, gpu) is not None for way in joined)
+    assert all(priced(way, found, question, gpu, room) is None for way in joined)
 
 
 def test_it_is_said_where_partial_results_have_too_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
