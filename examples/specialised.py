@@ -1,8 +1,9 @@
 """Warp-specialised matmul and attention in Triton: loops with `warp_specialize=True`.
 
 From Hopper on, in kernels of four warps, Triton assigns the loads of such a loop to one partition and the
-dots to others; on Hopper it splits the rows between two partitions. The operations after the dots, such as
-epilogues and their conversions, run in the partition of the dots.
+dots to others. The operations after the dots, such as epilogues and their conversions, run in the partition of
+the dots. On Hopper Triton 3.9 splits 128 rows between two partitions, and `tl.store` then writes wrong results;
+these kernels have 64 rows.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from triton_linear.examples.spec import KernelSpec, Problem
 
 CAPABILITY = 90
 """Triton specialises loops from this compute capability on."""
-TILES = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
+TILES = {"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64}
 HEAD_DIM = 64
-BLOCKS = {"BLOCK_M": 128, "BLOCK_N": 64, "HEAD_DIM": HEAD_DIM}
+BLOCKS = {"BLOCK_M": 64, "BLOCK_N": 64, "HEAD_DIM": HEAD_DIM}
 OPTIONS = {"num_warps": 4, "num_stages": 2}
 
 
