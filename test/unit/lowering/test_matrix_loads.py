@@ -59,6 +59,25 @@ def test_accumulators_of_half_words_are_loaded_as_rows_of_matrices(
     assert verify_conversion(text, src, dst, element_type(element), gpu, 4, plan.scratch_bytes).ok
 
 
+@pytest.mark.parametrize("element", ["i8", "f8E5M2", "f16", "bf16"])
+@pytest.mark.parametrize("shape", [(64, 16), (64, 32), (64, 64)])
+def test_their_code_is_right_for_every_shape(element: str, shape: tuple[int, int]) -> None:
+    """Executed on data that tells every element from the others."""
+    kind = element_type(element)
+    wide = min(16 // kind.memory_bytes, shape[1] // 2)
+    lanes = min(32, shape[1] // wide)
+    src = layout_of(WGMMA, shape)
+    dst = layout_of(blocked([1, wide], [32 // lanes, lanes], [4, 1], [1, 0]), shape)
+    seen = 0
+    for plan in exchanges(src, dst, element, GPU):
+        if plan.load.matrix == "ldmatrix":
+            seen += 1
+            assert refuted(plan, src, dst, kind, GPU) is None
+            text = emit(plan, signature_of(plan, kind), GPU)
+            assert verify_conversion(text, src, dst, kind, GPU, 4, plan.scratch_bytes).ok
+    assert seen or kind.memory_bytes == 1
+
+
 def test_words_are_loaded_so_where_the_policy_says() -> None:
     """Of random layouts, too: each plan is right by its definition, proved, and right as code."""
     gpu, rng, seen = target("cuda:90{matrix_load_bytes=8}"), random.Random(8), set()
