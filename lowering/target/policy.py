@@ -253,6 +253,12 @@ class Policy:
     and the assembly with more was taken for none; 16 of 18 with fewer took it."""
     warp_left: float = _threshold(0.95, 1.0, "part of the clocks")
     """The assembly with more registers is taken if a warp keeps at most this part of its clocks."""
+    stalled: float = _threshold(0.37, UNBOUNDED, "part of the clocks")
+    """A kernel whose warps wait at least this long for arithmetic is compared with stock Triton's. Of 208
+    kernels of bench/foreign 12 are, among them the two that were slowest beside stock Triton's."""
+    stock_clocks: float = _threshold(1.1, UNBOUNDED, "times")
+    """Stock Triton's kernel is then taken if a warp of ours takes more than this many times its clocks. Of the
+    kernels that are compared those two do, with 1.6 and 2.1 times; the others take at most 1.01 times."""
     tensor_cores_busy: float = _threshold(2.0, 1.0, "times")
     """A loop is left as it is if the tensor cores take this many times its clocks for the MMAs of all resident
     warps."""

@@ -145,7 +145,7 @@ class GlobalAccess:
         unique *= costs.skipped if strided else 1.0
         unique = min(total, unique)
         # If several warps load the same sectors, all but one get them from the cache.
-        share = 1 / (1 << sum(self.basis_delta(basis) == 0 for basis in warps))
+        share = 1 / (1 << sum(not _leaves_sector(self.basis_delta(basis)) for basis in warps))
         again = (total - unique * share) * costs.cached_sector
         return unique * share * costs.sector * part + again, instructions * costs.instruction
 

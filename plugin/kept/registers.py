@@ -21,11 +21,16 @@ _CALLED = "{}_param_", ".entry {}(", "// @{}\n"
 @dataclass(frozen=True, slots=True)
 class KeptDirective:
     """directive: the one that the kernel is assembled with; "" for none. stack: what a thread may have in
-    memory then, in bytes. granted: what of that is for the directive's sake."""
+    memory then, in bytes. granted: what of that is for the directive's sake. stalls: its warps wait for
+    arithmetic so long that it is to be compared with stock Triton's kernel."""
 
     directive: str
     stack: int
     granted: int = 0
+    stalls: bool = False
+
+
+_SLOTS = "directive", "stack", "granted", "stalls"
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,11 @@ class KeptDirectives:
         entry = store.read(name)
         if entry is None:
             return None
-        directive, stack, granted = (entry.get(name) for name in ("directive", "stack", "granted"))
+        directive, stack, granted, stalls = (entry.get(slot) for slot in _SLOTS)
         if not isinstance(directive, str) or not isinstance(stack, int) or not isinstance(granted, int):
             return None
-        return KeptDirective(directive, stack, granted)
+        return KeptDirective(directive, stack, granted, stalls is True)
 
     def write(self, name: str, decided: KeptDirective) -> None:
         """Keep what was decided."""
-        store.write(name, {slot: getattr(decided, slot) for slot in ("directive", "stack", "granted")})
+        store.write(name, {slot: getattr(decided, slot) for slot in _SLOTS})

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 from triton_linear.dialect.records import dataclass
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops
 from triton_linear.ptxas.occupancy import MOST, UNIT, bound, most_registers, resident
-from triton_linear.ptxas.warp_clocks import WarpClocks, warp_clocks
+from triton_linear.ptxas.warp_clocks import WarpClocks, stalled, warp_clocks
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
@@ -68,31 +68,15 @@ _TENSOR_COLUMNS = 512
 """Columns of tensor memory of a multiprocessor (PTX ISA, tensor memory)."""
 
 
-def advise(
-    text: str,
-    made: Assembled,
-    threads: int,
-    metadata: Mapping[str, Any],
-    gpu: Target,
-    own_warps: int | None = None,
-) -> Advice | None:
+def advise(text: str, made: Assembled, limits: CtaLimits) -> Advice | None:
     """The directive to try for a kernel, or None.
 
-    text: its PTX. made: its cubin without a directive. threads: those of a CTA. own_warps: warps of the kernel
-    without those of warp-specialised regions; None: there are no others.
+    text: its PTX. made: its cubin without a directive. limits: what limits its CTAs.
     """
-    policy = gpu.policy
-    warps = max(1, threads // gpu.lanes)
-    shared = (metadata.get("shared") or 0) + gpu.reserved_shared_bytes
-    memory = gpu.max_shared_bytes + gpu.reserved_shared_bytes
-    most = min(gpu.resident_warps // warps, memory // shared if shared else gpu.resident_warps)
-    if columns := metadata.get("tmem_size"):
-        most = min(most, _TENSOR_COLUMNS // columns)
-    used = made.usage.registers
+    gpu, policy = limits.gpu, limits.gpu.policy
+    most, warps, used = limits.most, limits.warps, made.usage.registers
     if made.usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
-        return Advice(f"{BOUND} {min(MOST, gpu.registers // threads // UNIT * UNIT)}")
-    same_code = own_warps is None or warps <= own_warps  # warps of regions run only a part of the code
-    limits = CtaLimits(most, warps, gpu, same_code and policy.serial_loads < 1)
+        return Advice(f"{BOUND} {most_registers(1, warps, gpu)}")
     memory_bound = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
     multiplies = memory_bound and _MMA.search(text) is not None
     if not multiplies and (
@@ -107,6 +91,48 @@ def advise(
             _for_serial_loads(made, limits, policy.spared_beside_wgmma) if memory_bound else None
         )
     return Advice(f"{CTAS} {most}") if multiplies else None
+
+
+def limits_of(
+    threads: int, metadata: Mapping[str, Any], gpu: Target, own_warps: int | None = None
+) -> CtaLimits:
+    """What limits the CTAs of a kernel.
+
+    threads: those of a CTA. metadata: what Triton knows of the kernel. own_warps: warps of the kernel without
+    those of warp-specialised regions; None: there are no others.
+    """
+    warps = max(1, threads // gpu.lanes)
+    shared = (metadata.get("shared") or 0) + gpu.reserved_shared_bytes
+    memory = gpu.max_shared_bytes + gpu.reserved_shared_bytes
+    most = min(gpu.resident_warps // warps, memory // shared if shared else gpu.resident_warps)
+    if columns := metadata.get("tmem_size"):
+        most = min(most, _TENSOR_COLUMNS // columns)
+    same_code = own_warps is None or warps <= own_warps  # warps of regions run only a part of the code
+    return CtaLimits(most, warps, gpu, same_code and gpu.policy.serial_loads < 1)
+
+
+def stalls(made: Assembled, limits: CtaLimits) -> bool:
+    """True if warps wait for arithmetic for the fraction `stalled` of their clocks, so that the kernel is to be
+    compared with stock Triton's. With as many resident warps as possible, warps hide such waits."""
+    policy = limits.gpu.policy
+    if not limits.walked or limits.ctas(made.usage.registers) * limits.warps >= limits.gpu.resident_warps:
+        return False
+    part = stalled(made.code, FAR_CLOCKS, policy.unknown_trips)
+    return part is not None and part >= policy.stalled
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a kernel is if few of its warps are resident. clocks: those of one warp. ctas: the CTAs that are
+    resident on a multiprocessor."""
+
+    clocks: int
+    ctas: int
+
+    def is_slower(self, other: Pace, most: float) -> bool:
+        """True if a warp takes more than `most` times the clocks of the other kernel's, and more for each
+        resident CTA."""
+        return self.clocks > most * other.clocks and self.clocks * other.ctas > other.clocks * self.ctas
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
-from triton_linear.ptxas.advice import BOUND, CTAS, Assembled, advise
+from triton_linear.ptxas.advice import BOUND, CTAS, Assembled, Pace, advise, limits_of, stalls
 from triton_linear.ptxas.cubin import usage
 
 if TYPE_CHECKING:
@@ -124,10 +124,12 @@ class Assembler:
         self._failed: tuple[object, Exception] | None = None
         self.granted = 0
         """Bytes that a thread of the kernel spills so that more CTAs find room, which is faster."""
+        self.stalls = False
+        """Warps of the kernel wait for arithmetic so long that stock Triton's may be faster."""
 
     def ptx(self, src: object, metadata: Metadata) -> object:
         """PTX, with a bound on registers or the number of CTAs there is memory for, where that may help."""
-        self.granted = 0
+        self.granted, self.stalls = 0, False
         text = self._ptx(src, metadata)
         if not isinstance(text, str):
             return text
@@ -145,12 +147,15 @@ class Assembler:
         if threads is None:
             return text
         if self._decisions is None:
-            return self._tried(text, threads, metadata)[0]
+            taken, found = self._tried(text, threads, metadata)
+            self.stalls = found is not None and found.stalls
+            return taken
         facts = metadata.get("shared"), metadata.get("tmem_size")
         name = self._decisions.name(text, str(metadata.get("name")), *facts)
         decided = self._decisions.read(name)
         if decided is not None and not decided.directive:
             self._assembled(text, metadata)
+            self.stalls = decided.stalls
             return text
         if decided is not None:
             bounded = _with(decided.directive, text, threads)
@@ -158,12 +163,13 @@ class Assembler:
                 now = self._assembled(bounded, metadata)
             if now is not None and now.usage.stack <= decided.stack:
                 print(printed.getvalue(), end="")
-                self.granted = decided.granted
+                self.granted, self.stalls = decided.granted, decided.stalls
                 return bounded
             self._failed = None
         taken, found = self._tried(text, threads, metadata)
         if found is not None:
             self._decisions.write(name, found)
+            self.stalls = found.stalls
         return taken
 
     def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, KeptDirective | None]:
@@ -171,23 +177,40 @@ class Assembler:
         before = self._assembled(text, metadata)
         if before is None:
             return text, None
-        stays = KeptDirective("", before.usage.stack)
-        advice = advise(text, before, int(threads[1]), metadata, self._gpu(), self._own_warps)
+        limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
+
+        def stays() -> KeptDirective:
+            return KeptDirective("", before.usage.stack, stalls=stalls(before, limits))
+
+        advice = advise(text, before, limits)
         if advice is None:
-            return text, stays
+            return text, stays()
         bounded = _with(advice.directive, text, threads)
         with self._again(), held_back() as printed:
             now = self._assembled(bounded, metadata)
         if now is None or not advice.serves(before, now):
             self._made, self._failed = (text, before.code), None
-            return text, stays
+            return text, stays()
         print(printed.getvalue(), end="")
         self.granted = max(0, now.usage.stack - before.usage.stack)
-        return bounded, KeptDirective(advice.directive, now.usage.stack, self.granted)
+        return bounded, KeptDirective(advice.directive, now.usage.stack, self.granted, stalls(now, limits))
 
     def cubin_of(self, text: object) -> object:
         """The cubin of PTX that was assembled to look at it; None if it was not."""
         return self._made[1] if self._made is not None and self._made[0] == text else None
+
+    def pace(self, text: object, cubin: object, metadata: Metadata) -> Pace | None:
+        """How fast a kernel is; None if its cubin does not tell. text: its PTX."""
+        threads, found = _THREADS.search(str(text)), usage(cubin)
+        if threads is None or found is None:
+            return None
+        limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
+        walked = limits.clocks(Assembled(cubin, found))
+        return None if walked is None else Pace(walked.clocks, limits.ctas(found.registers))
+
+    def most_clocks(self) -> float:
+        """The clocks of a warp, times those of stock Triton's kernel, above which that is taken."""
+        return self._gpu().policy.stock_clocks
 
     def cubin(self, src: object, metadata: Metadata) -> object:
         """The cubin of PTX, which may be there already."""

@@ -1,10 +1,16 @@
-"""The stages `ptx` and `cubin`, which take stock Triton's kernel if ours spills more.
+"""The stages `ptx` and `cubin`, which take stock Triton's kernel if ours spills more or its warps stall.
 
 Spilled values go through memory, usually in the innermost loop, and better layouts seldom make up for that. On
 an H200, 40 launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24
 with 3.9): 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock
-Triton's speed. A kernel of ours without spills is not compared, so most kernels are assembled once. The results
-of comparisons are kept on disk.
+Triton's speed.
+
+ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
+often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
+code is enough for that, and a warp then takes up to twice its clocks. A walk through the cubin shows the waits
+(`warp_clocks.stalled`), and a walk through stock Triton's whether it has them too.
+
+Other kernels of ours are not compared, so most are assembled once. The results of comparisons are kept on disk.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
+from triton_linear.ptxas.advice import Pace
 from triton_linear.ptxas.cubin import usage
 from triton_linear.ptxas.registers import Assembler, Stage, held_back
 
@@ -78,8 +85,10 @@ class Veto:
 
     def _better(self, src: object, text: object, metadata: Metadata) -> tuple[str, str] | None:
         """Stock Triton's PTX and why it is taken; None if ours is."""
-        own = usage(self._assembler.cubin_of(text))  # spills granted for another CTA do not count
-        if own is None or not (spilled := own.stack - self._assembler.granted):
+        ours = self._assembler.cubin_of(text)
+        own = usage(ours)  # spills granted for another CTA do not count
+        spilled = 0 if own is None else own.stack - self._assembler.granted
+        if not spilled and not self._assembler.stalls:
             return None
         with self._kernel.phase("veto"), held_back():
             again = self._kernel.stock_again(src)
@@ -91,16 +100,30 @@ class Veto:
         stock = usage(cubin)
         if not isinstance(stock_text, str) or stock is None:
             return None
-        if stock.stack >= spilled:
-            self._kernel.compared("")
+        vetoed = ""
+        if stock.stack < spilled:
+            vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
+        elif self._assembler.stalls and not stock.stack:
+            paces = (
+                self._assembler.pace(text, ours, metadata),
+                self._assembler.pace(stock_text, cubin, stock_metadata),
+            )
+            vetoed = _slower(*paces, self._assembler.most_clocks())
+        self._kernel.compared(vetoed)
+        if not vetoed:
             return None
         metadata.update(stock_metadata)  # entries that other hooks added stay
         self._taken = stock_text, cubin
-        vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
-        self._kernel.compared(vetoed)
         return stock_text, vetoed
 
     def cubin(self, src: object, metadata: Metadata) -> object:
         """The cubin of PTX; it may have been assembled already."""
         taken, self._taken = self._taken, None
         return taken[1] if taken is not None and taken[0] == src else self._assembler.cubin(src, metadata)
+
+
+def _slower(ours: Pace | None, stock: Pace | None, most: float) -> str:
+    """Why a kernel of ours is too slow beside stock Triton's; "" if it is not, or if that is not known."""
+    if ours is None or stock is None or not ours.is_slower(stock, most):
+        return ""
+    return f"a warp would take {ours.clocks} clocks by its instructions, stock Triton's takes {stock.clocks}"

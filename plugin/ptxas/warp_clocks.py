@@ -62,20 +62,41 @@ def warp_clocks(cubin: object, memory: int, trips: int) -> WarpClocks | None:
     return WarpClocks(clocks, max(0, clocks - at_once))
 
 
+def stalled(cubin: object, memory: int, trips: int) -> float | None:
+    """The part of a warp's clocks in which it waits for results of arithmetic: 1 - T' / T, where T are those of
+    `warp_clocks` and T' those if each instruction began a clock after the one before it and units of unknown
+    time took none. None where the cubin cannot be read.
+
+    Requires: as `warp_clocks`.
+    """
+    instructions, known = decoded(cubin), capability(cubin)
+    if not instructions or known is None:
+        return None
+    loops = [loop for loop in sorted(set(loops_of(instructions, known))) if loop[0] >= 0]
+    clocks = _Walk(instructions, loops, trips).through(memory)
+    return 1 - _Walk(instructions, loops, trips, waits=False).through(memory) / clocks
+
+
 class _Walk:
     """The instructions of a kernel, of each what says when those behind it begin.
 
     at: the clocks to each instruction, and to the end, if none waited. stops: the instructions that wait for
     barriers or set one: their numbers, the barriers that they wait for, the one that they set, and their
-    latency, None where it is that of memory.
+    latency, None where it is that of memory. waits: results of arithmetic are waited for.
     """
 
     def __init__(
-        self, instructions: Sequence[tuple[int, int]], loops: list[tuple[int, int]], trips: int
+        self,
+        instructions: Sequence[tuple[int, int]],
+        loops: list[tuple[int, int]],
+        trips: int,
+        waits: bool = True,
     ) -> None:
-        self._at = [0, *itertools.accumulate([clocks_after(high) or 1 for _, high in instructions])]
+        after = [clocks_after(high) or 1 for _, high in instructions] if waits else [1] * len(instructions)
+        self._at = [0, *itertools.accumulate(after)]
+        other = OTHER_CLOCKS if waits else 0
         self._stops = [
-            (number, _SETS[high >> 52 & _ALL], high >> 46 & 7, _LATENCIES.get(low & OPCODE, OTHER_CLOCKS))
+            (number, _SETS[high >> 52 & _ALL], high >> 46 & 7, _LATENCIES.get(low & OPCODE, other))
             for number, (low, high) in enumerate(instructions)
             if high >> 52 & _ALL or high >> 46 & 7 < _BARRIERS
         ]

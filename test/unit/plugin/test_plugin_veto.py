@@ -194,6 +194,53 @@ def test_what_is_kept_has_the_remarks_before_it(
     assert ".maxnreg" in compiled(everywhere=True, cache=False, assign=False, lower=False)[0].asm["ptx"]
 
 
+@pytest.mark.parametrize(
+    ("clocks", "stalls", "stock_spills", "vetoed"),
+    [(111, True, 0, True), (110, True, 0, False), (111, False, 0, False), (111, True, 8, False)],
+)
+def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
+    codes: tuple[bytes, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    clocks: int,
+    stalls: bool,
+    stock_spills: int,
+    vetoed: bool,
+) -> None:
+    """Those of stock Triton take 100 clocks. Neither is compiled again to find that out once more."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(store, "read", READ)
+    monkeypatch.setattr(store, "write", WRITE)
+    stock, ours = codes
+    spilling(monkeypatch, {stock: stock_spills})
+    times = {stock: WarpClocks(100, 0), ours: WarpClocks(clocks, 0)}
+    monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_: times[cubin])
+    asked: list[object] = []
+
+    def stalled(cubin: object, *_: object) -> float:
+        asked.append(cubin)
+        return 0.5 if stalls else 0.1
+
+    monkeypatch.setattr(advice, "stalled", stalled)
+    monkeypatch.setattr(advice.CtaLimits, "ctas", lambda *_: 1)
+    again: list[object] = []
+    compiled_again = LLIRStage.stock_again
+
+    def counted(stage: LLIRStage, llir: object) -> Any:
+        found = compiled_again(stage, llir)
+        again.extend([llir] * (found is not None))
+        return found
+
+    monkeypatch.setattr(LLIRStage, "stock_again", counted)
+    said = f"a warp would take {clocks} clocks by its instructions, stock Triton's takes 100"
+    for _ in range(2):
+        kernel, (report,) = compiled()
+        assert kernel.asm["cubin"] == (stock if vetoed else ours)
+        assert report.outcome is (Outcome.LEFT if vetoed else Outcome.CONVERTED)
+        assert (said in report.remarks) == vetoed
+    assert (asked, len(again)) == ([ours], int(stalls))
+
+
 def test_the_metadata_is_that_of_the_kernel_taken(
     codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

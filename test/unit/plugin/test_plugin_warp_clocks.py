@@ -63,6 +63,34 @@ def test_loads_one_after_another_are_told_from_those_at_once(monkeypatch: pytest
     assert between.serial == 0 and between.clocks == 1003
 
 
+def test_what_waits_for_arithmetic_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits for memory and for other lanes are not among it."""
+
+    def part(*code: tuple[int, int]) -> float:
+        clocks(monkeypatch, *code)
+        found = warp_clocks.stalled(b"", 500, 8)
+        assert found is not None
+        return found
+
+    one, last = instruction(ADD, 4), instruction(ADD)
+    assert part(one, one, last) == 1 - 3 / 9
+    assert part(instruction(SPECIAL, sets=0), instruction(ADD, waits=(0,))) == 1 - 2 / (OTHER_CLOCKS + 1)
+    for opcode in (LOAD, SHARED):
+        assert part(instruction(opcode, sets=0), instruction(ADD, waits=(0,))) == 0
+    looped = part(instruction(SPECIAL, 2, sets=0), instruction(ADD, 5, waits=(0,)), back(3, 5))
+    assert looped == 1 - 3 / (OTHER_CLOCKS + 10)
+    monkeypatch.setattr(warp_clocks, "decoded", lambda _: [])
+    assert warp_clocks.stalled(b"", 500, 8) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from([LOAD, SHARED, SPECIAL, ADD]), st.integers(1, 15)), min_size=1))
+def test_a_part_is_a_part(code: list[tuple[int, int]]) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        clocks(monkeypatch, *(instruction(opcode, after, sets=0, waits=(0,)) for opcode, after in code))
+        part = warp_clocks.stalled(b"", 500, 8)
+    assert part is not None and 0 <= part < 1
+
+
 def test_a_loop_is_gone_through_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     body = instruction(LOAD, 10, sets=0), instruction(ADD, 10, waits=(0,)), back(3, 10)
     for trips in (1, 8):
@@ -176,7 +204,9 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
 
     def advised(gpu: str, own_warps: int | None) -> object:
         made = advice.Assembled(b"cubin", Usage(40, 0))
-        return advice.advise("ptx", made, 128, {"shared": 20 * 1024}, target(gpu), own_warps)
+        limits = advice.limits_of(128, {"shared": 20 * 1024}, target(gpu), own_warps)
+        assert not advice.stalls(made, limits)
+        return advice.advise("ptx", made, limits)
 
     for gpu, own_warps in (("cuda:100", 4), ("cuda:90", 2)):
         assert advised(gpu, own_warps) is None
@@ -196,7 +226,7 @@ def test_loads_of_kernels_with_many_registers_are_not_begun_late(
     """Of 100 clocks of a kernel of four warps with `wgmma`; three CTAs find 60 KiB."""
     monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(100, serial))
     made, text = advice.Assembled(b"cubin", Usage(registers, 0)), "wgmma.mma_async.sync.aligned.m64n32k16"
-    found = advice.advise(text, made, 128, {"shared": shared * 1024}, H200)
+    found = advice.advise(text, made, advice.limits_of(128, {"shared": shared * 1024}, H200))
     assert isinstance(found, advice.FewerClocks) == tried
 
 
@@ -211,10 +241,33 @@ def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
         before, now = (advice.Assembled(name, Usage(registers, 0)) for name in ("before", "now"))
         times = {"before": WarpClocks(100, 0), "now": WarpClocks(clocks_now, 0)}
         monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_, times=times: times[cubin])
-        found = advice.advise("ptx", before, 256, {"shared": 1024}, H200)
+        found = advice.advise("ptx", before, advice.limits_of(256, {"shared": 1024}, H200))
         assert found is not None and found.directive.startswith(".maxnreg")
         taken += [clocks_now] * found.serves(before, now)
     assert taken == list(range(95, most + 1))
+
+
+@pytest.mark.parametrize(
+    ("part", "registers", "stalls"), [(0.5, 128, True), (0.2, 128, False), (0.5, 32, False), (None, 128, False)]
+)
+def test_warps_stall_where_few_are_resident(
+    monkeypatch: pytest.MonkeyPatch, part: float | None, registers: int, stalls: bool
+) -> None:
+    """With 32 registers a multiprocessor has all warps that it can have."""
+    monkeypatch.setattr(advice, "stalled", lambda *_: part)
+    made, limits = (
+        advice.Assembled(b"cubin", Usage(registers, 0)),
+        advice.limits_of(128, {"shared": 1024}, H200),
+    )
+    assert (limits.ctas(registers) * 4 == H200.resident_warps) == (registers == 32)
+    assert advice.stalls(made, limits) == stalls
+
+
+def test_a_pace_is_slower_by_its_clocks_and_by_those_for_each_cta() -> None:
+    stock = advice.Pace(100, ctas=2)
+    assert advice.Pace(111, 2).is_slower(stock, 1.1) and advice.Pace(111, 1).is_slower(stock, 1.1)
+    assert not advice.Pace(110, 2).is_slower(stock, 1.1)
+    assert not advice.Pace(111, 3).is_slower(stock, 1.1) and advice.Pace(151, 3).is_slower(stock, 1.1)
 
 
 def test_warps_of_regions_are_told_by_how_many_the_kernel_was_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
