@@ -112,11 +112,17 @@ def limits_of(
 
 
 def stalls(made: Assembled, limits: CtaLimits) -> bool:
-    """True if warps wait for arithmetic for the fraction `stalled` of their clocks, so that the kernel is to be
-    compared with stock Triton's. With as many resident warps as possible, warps hide such waits."""
+    """True if warps wait for arithmetic for the fraction `stalled` of their clocks, or for one load after
+    another for `still_serial`, so that the kernel is to be compared with stock Triton's. With as many resident
+    warps as possible, warps hide such waits."""
     policy = limits.gpu.policy
-    if not limits.walked or limits.ctas(made.usage.registers) * limits.warps >= limits.gpu.resident_warps:
+    if limits.ctas(made.usage.registers) * limits.warps >= limits.gpu.resident_warps:
         return False
+    warp = limits.clocks(made)
+    if warp is None:
+        return False
+    if warp.serial >= policy.still_serial * warp.clocks:
+        return True
     part = stalled(made.code, FAR_CLOCKS, policy.unknown_trips)
     return part is not None and part >= policy.stalled
 

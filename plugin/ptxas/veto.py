@@ -8,7 +8,8 @@ Triton's speed.
 ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
 often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
 code is enough for that, and a warp then takes up to twice its clocks. A walk through the cubin shows the waits
-(`warp_clocks.stalled`), and a walk through stock Triton's whether it has them too.
+(`warp_clocks.stalled`), and a walk through stock Triton's whether it has them too. Loads that are begun one
+after another, though ptxas was told of more registers (`advice`), are compared likewise.
 
 Other kernels of ours are not compared, so most are assembled once. The results of comparisons are kept on disk.
 """
@@ -103,7 +104,7 @@ class Veto:
         vetoed = ""
         if stock.stack < spilled:
             vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
-        elif self._assembler.stalls and not stock.stack:
+        elif self._assembler.stalls:
             paces = (
                 self._assembler.pace(text, ours, metadata),
                 self._assembler.pace(stock_text, cubin, stock_metadata),

@@ -196,7 +196,7 @@ def test_what_is_kept_has_the_remarks_before_it(
 
 @pytest.mark.parametrize(
     ("clocks", "stalls", "stock_spills", "vetoed"),
-    [(111, True, 0, True), (110, True, 0, False), (111, False, 0, False), (111, True, 8, False)],
+    [(111, True, 0, True), (110, True, 0, False), (111, False, 0, False), (111, True, 8, True)],
 )
 def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
     codes: tuple[bytes, bytes],

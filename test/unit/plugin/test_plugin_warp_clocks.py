@@ -248,19 +248,28 @@ def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
 
 
 @pytest.mark.parametrize(
-    ("part", "registers", "stalls"), [(0.5, 128, True), (0.2, 128, False), (0.5, 32, False), (None, 128, False)]
+    ("part", "serial", "registers", "stalls"),
+    [
+        (0.5, 0, 128, True),
+        (0.2, 0, 128, False),
+        (0.2, 50, 128, True),
+        (0.2, 40, 128, False),
+        (None, 0, 128, False),
+        (0.5, 50, 32, False),
+    ],
 )
 def test_warps_stall_where_few_are_resident(
-    monkeypatch: pytest.MonkeyPatch, part: float | None, registers: int, stalls: bool
+    monkeypatch: pytest.MonkeyPatch, part: float | None, serial: int, registers: int, stalls: bool
 ) -> None:
-    """With 32 registers a multiprocessor has all warps that it can have."""
+    """Of 100 clocks. With 32 registers a multiprocessor has all warps that it can have."""
     monkeypatch.setattr(advice, "stalled", lambda *_: part)
-    made, limits = (
-        advice.Assembled(b"cubin", Usage(registers, 0)),
-        advice.limits_of(128, {"shared": 1024}, H200),
-    )
+    monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(100, serial))
+    made = advice.Assembled(b"cubin", Usage(registers, 0))
+    limits = advice.limits_of(128, {"shared": 1024}, H200)
     assert (limits.ctas(registers) * 4 == H200.resident_warps) == (registers == 32)
     assert advice.stalls(made, limits) == stalls
+    monkeypatch.setattr(advice, "warp_clocks", lambda *_: None)
+    assert not advice.stalls(advice.Assembled(b"cubin", Usage(registers, 0)), limits)
 
 
 def test_a_pace_is_slower_by_its_clocks_and_by_those_for_each_cta() -> None:
