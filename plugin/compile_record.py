@@ -22,8 +22,9 @@ class CompileRecord:
 
     source: the module after the user passes that run before ours. upstream: that module in upstream MLIR, if it
     was imported. text: that module in generic form, if it was printed. given: the number of conversions before
-    user passes. entry: the name of the module's entry on disk; "" if there is none. stays: an earlier compile
-    compared this kernel with stock Triton's and took it.
+    user passes. saved: the part of the modelled clocks that new layouts save. entry: the name of the module's
+    entry on disk; "" if there is none. stays: an earlier compile compared this kernel with stock Triton's and
+    took it.
     """
 
     kernel: str
@@ -33,6 +34,7 @@ class CompileRecord:
     given: int = 0
     staged: int = 0
     avoided: int = 0
+    saved: float = 0.0
     compiled: bool = False
     conversions: tuple[ReportedConversion, ...] = ()
     gathers: tuple[ReportedGather, ...] = ()

@@ -63,21 +63,23 @@ class TriedVersion:
 class PassResults:
     """The results of the passes for a module.
 
-    differs: the kernel differs from the stock kernel. staged, avoided, awaited: as in `Rewritten`. made: the
-    known versions, in the order in which they are tried.
+    differs: the kernel differs from the stock kernel. staged, avoided, awaited, saved: as in `Rewritten`.
+    made: the known versions, in the order in which they are tried.
     """
 
     differs: bool
     staged: int
     avoided: int
     awaited: bool
+    saved: float
     made: tuple[TriedVersion, ...]
 
     @classmethod
     def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
         """The results for a module after the passes, with the versions tried so far."""
         found = prepared.rewritten
-        return cls(prepared.differs, found.staged, found.avoided, found.awaited, tuple(made))
+        facts = found.staged, found.avoided, found.awaited, found.saved
+        return cls(prepared.differs, *facts, tuple(made))
 
 
 class Unfinished(Exception):
@@ -134,7 +136,8 @@ class Known:
             return None
         try:
             made = tuple(map(self._made, entry["made"]))
-            return PassResults(entry["differs"], entry["staged"], entry["avoided"], entry["awaited"], made)
+            facts = entry["staged"], entry["avoided"], entry["awaited"], float(entry["saved"])
+            return PassResults(entry["differs"], *facts, made)
         except (KeyError, TypeError, ValueError, IndexError):
             return None
 
@@ -147,6 +150,7 @@ class Known:
                 "staged": outcome.staged,
                 "avoided": outcome.avoided,
                 "awaited": outcome.awaited,
+                "saved": outcome.saved,
                 "made": [self._kept(made) for made in outcome.made],
             },
         )

@@ -109,6 +109,11 @@ class LLIRStage:
         self._stock_input = None
         return self._stock(self._run_user_passes(src, "after", self._record), metadata), metadata
 
+    @property
+    def saved(self) -> float:
+        """The part of the modelled clocks that new layouts of the kernel save."""
+        return 0.0 if self._record is None else self._record.saved
+
     def compared(self, vetoed: str) -> None:
         """Keep the result of a comparison with stock Triton's kernel. vetoed: why that is taken; "" if ours
         is."""
@@ -375,7 +380,7 @@ class LLIRStage:
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.emit.marks import without_marks
 
-        record.staged, record.avoided = outcome.staged, outcome.avoided
+        record.staged, record.avoided, record.saved = outcome.staged, outcome.avoided, outcome.saved
         while True:
             with record.working("embed"):
                 made = next(versions, None)

@@ -22,6 +22,7 @@ from triton_linear.ptxas.advice import BOUND, CTAS, Assembled, Pace, advise, lim
 from triton_linear.ptxas.cubin import usage
 
 if TYPE_CHECKING:
+    from triton_linear.lowering.target.policy import Policy
     from triton_linear.lowering.target.targets import Target
 
 Metadata = MutableMapping[str, Any]
@@ -208,9 +209,10 @@ class Assembler:
         walked = limits.clocks(Assembled(cubin, found))
         return None if walked is None else Pace(walked.clocks, limits.ctas(found.registers))
 
-    def most_clocks(self) -> float:
-        """The clocks of a warp, times those of stock Triton's kernel, above which that is taken."""
-        return self._gpu().policy.stock_clocks
+    @property
+    def policy(self) -> Policy:
+        """The thresholds of the GPU."""
+        return self._gpu().policy
 
     def cubin(self, src: object, metadata: Metadata) -> object:
         """The cubin of PTX, which may be there already."""

@@ -9,7 +9,8 @@ ptxas may also put the instructions of a kernel in an order in which each waits 
 often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
 code is enough for that, and a warp then takes up to twice its clocks. A walk through the cubin shows the waits
 (`warp_clocks.stalled`), and a walk through stock Triton's whether it has them too. Loads that are begun one
-after another, though ptxas was told of more registers (`advice`), are compared likewise.
+after another, though ptxas was told of more registers (`advice`), are compared likewise. The walk does not see
+conflicts in shared memory, so a kernel whose new layouts save much is not compared.
 
 Other kernels of ours are not compared, so most are assembled once. The results of comparisons are kept on disk.
 """
@@ -33,6 +34,10 @@ class Compiled(Protocol):
     def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
         """LLVM IR of stock Triton's kernel and its metadata; None if there is nothing to compare, or if `llir`
         is not the result of the stage."""
+
+    @property
+    def saved(self) -> float:
+        """The part of the modelled clocks that new layouts of the kernel save."""
 
     def compared(self, vetoed: str) -> None:
         """Keep the result of the comparison. vetoed: why stock Triton's kernel is taken; "" if ours is."""
@@ -89,7 +94,8 @@ class Veto:
         ours = self._assembler.cubin_of(text)
         own = usage(ours)  # spills granted for another CTA do not count
         spilled = 0 if own is None else own.stack - self._assembler.granted
-        if not spilled and not self._assembler.stalls:
+        stalls = self._assembler.stalls and self._kernel.saved < self._assembler.policy.saves_much
+        if not spilled and not stalls:
             return None
         with self._kernel.phase("veto"), held_back():
             again = self._kernel.stock_again(src)
@@ -104,12 +110,12 @@ class Veto:
         vetoed = ""
         if stock.stack < spilled:
             vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
-        elif self._assembler.stalls:
+        elif stalls:
             paces = (
                 self._assembler.pace(text, ours, metadata),
                 self._assembler.pace(stock_text, cubin, stock_metadata),
             )
-            vetoed = _slower(*paces, self._assembler.most_clocks())
+            vetoed = _slower(*paces, self._assembler.policy.stock_clocks)
         self._kernel.compared(vetoed)
         if not vetoed:
             return None

@@ -21,6 +21,7 @@ from triton_linear.hook import pinned
 from triton_linear.kept import store
 from triton_linear.kept.registers import KeptDirectives
 from triton_linear.lowering.target.targets import target
+from triton_linear.passes import pipeline as pipeline_of_passes
 from triton_linear.ptxas import advice, registers, veto
 from triton_linear.ptxas.cubin import Usage
 from triton_linear.ptxas.warp_clocks import WarpClocks
@@ -195,8 +196,14 @@ def test_what_is_kept_has_the_remarks_before_it(
 
 
 @pytest.mark.parametrize(
-    ("clocks", "stalls", "stock_spills", "vetoed"),
-    [(111, True, 0, True), (110, True, 0, False), (111, False, 0, False), (111, True, 8, True)],
+    ("clocks", "stalls", "saved", "stock_spills", "vetoed"),
+    [
+        (111, True, 0.0, 0, True),
+        (110, True, 0.0, 0, False),
+        (111, False, 0.0, 0, False),
+        (111, True, 0.1, 8, True),
+        (111, True, 0.2, 0, False),
+    ],
 )
 def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
     codes: tuple[bytes, bytes],
@@ -204,6 +211,7 @@ def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
     tmp_path: Path,
     clocks: int,
     stalls: bool,
+    saved: float,
     stock_spills: int,
     vetoed: bool,
 ) -> None:
@@ -222,6 +230,7 @@ def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
         return 0.5 if stalls else 0.1
 
     monkeypatch.setattr(advice, "stalled", stalled)
+    monkeypatch.setattr(pipeline_of_passes, "_saved_by_layouts", lambda _: saved)
     monkeypatch.setattr(advice.CtaLimits, "ctas", lambda *_: 1)
     again: list[object] = []
     compiled_again = LLIRStage.stock_again
@@ -238,7 +247,7 @@ def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
         assert kernel.asm["cubin"] == (stock if vetoed else ours)
         assert report.outcome is (Outcome.LEFT if vetoed else Outcome.CONVERTED)
         assert (said in report.remarks) == vetoed
-    assert (asked, len(again)) == ([ours], int(stalls))
+    assert (asked, len(again)) == ([ours], int(stalls and saved < 0.2))
 
 
 def test_the_metadata_is_that_of_the_kernel_taken(
