@@ -114,7 +114,7 @@ def limits_of(
 def stalls(made: Assembled, limits: CtaLimits) -> bool:
     """True if warps wait for arithmetic for the fraction `stalled` of their clocks, or for one load after
     another for `still_serial`, so that the kernel is to be compared with stock Triton's. With as many resident
-    warps as possible, warps hide such waits."""
+    warps as possible, warps hide such waits; in loops that only multiply, MMAs do."""
     policy = limits.gpu.policy
     if limits.ctas(made.usage.registers) * limits.warps >= limits.gpu.resident_warps:
         return False
@@ -123,6 +123,9 @@ def stalls(made: Assembled, limits: CtaLimits) -> bool:
         return False
     if warp.serial >= policy.still_serial * warp.clocks:
         return True
+    loops = mma_loops(made.code)
+    if loops is not None and loops.clocks <= policy.loop_near * MMA_CLOCKS * loops.mmas:
+        return False
     part = stalled(made.code, FAR_CLOCKS, policy.unknown_trips)
     return part is not None and part >= policy.stalled
 

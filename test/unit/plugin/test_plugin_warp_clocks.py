@@ -16,7 +16,7 @@ from bench.reported.cases import CASES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.ptxas import advice, registers, warp_clocks
-from triton_linear.ptxas.cubin import Usage, usage
+from triton_linear.ptxas.cubin import Loops, Usage, usage
 from triton_linear.ptxas.occupancy import most_registers, resident
 from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
 
@@ -270,6 +270,18 @@ def test_warps_stall_where_few_are_resident(
     assert advice.stalls(made, limits) == stalls
     monkeypatch.setattr(advice, "warp_clocks", lambda *_: None)
     assert not advice.stalls(advice.Assembled(b"cubin", Usage(registers, 0)), limits)
+
+
+@pytest.mark.parametrize(("clocks_of_four", "stalls"), [(280, False), (290, True)])
+def test_loops_that_only_multiply_do_not_stall(
+    monkeypatch: pytest.MonkeyPatch, clocks_of_four: int, stalls: bool
+) -> None:
+    """An MMA takes 64 clocks."""
+    monkeypatch.setattr(advice, "stalled", lambda *_: 0.5)
+    monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(1000, 0))
+    monkeypatch.setattr(advice, "mma_loops", lambda _: Loops(clocks_of_four, mmas=4, special=False))
+    limits = advice.limits_of(128, {"shared": 1024}, H200)
+    assert advice.stalls(advice.Assembled(b"cubin", Usage(128, 0)), limits) == stalls
 
 
 def test_a_pace_is_slower_by_its_clocks_and_by_those_for_each_cta() -> None:
