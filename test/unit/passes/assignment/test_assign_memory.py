@@ -65,6 +65,16 @@ def test_vectors_are_as_wide_as_every_row_is_aligned(down: int | str, width: int
     assert emitted(kernel.text, is_store=False) == (32 // width, {width})
 
 
+@pytest.mark.parametrize(("bits", "sharing"), [((1, 2), 4), ((2, 4), 2), ((4, 5), 1)])
+def test_warps_share_the_sectors_that_several_load(bits: tuple[int, int], sharing: int) -> None:
+    """A thread loads two words, 32 bytes apart, and so does its neighbour beside it. What another warp has
+    loaded of the same sectors is in the cache."""
+    access = GlobalAccess(Affine((tuple(4 << bit for bit in range(6)),), 1 << 20), None, 4, is_store=False)
+    layout = layout_of_bits((64,), [(0, 3)], [(0, 0)], [(0, bit) for bit in bits], (5, 2))
+    first = 2 / sharing * H200.sector * H200.part(8, is_store=False)
+    assert access.clocks(layout, H200)[0] == pytest.approx(first + (2 - 2 / sharing) * H200.cached_sector)
+
+
 def machine_loads(text: str) -> int:
     """Loads of global memory that are left in the machine code."""
     code = compiler.lower(compiler.to_triton(text), "cuda:90", "cubin").stages["cubin"]
