@@ -178,11 +178,12 @@ def rewritten(
 
 
 def _saved_by_layouts(module: Module) -> float:
+    """The part of a module's modelled clocks that its new layouts save, between 0 and 1."""
     attributes = module.operation.attributes
     if ll.ASSIGNED not in attributes:
         return 0.0
     before, after = (clocks.value for clocks in attributes[ll.ASSIGNED])
-    return float(1 - after / before)
+    return max(0.0, 1 - after / before) if before > 0 else 0.0
 
 
 def _leave_conversions_to_triton(ops: Sequence[Operation], plans: Plans) -> None:

@@ -2,14 +2,14 @@
 
 A thread accesses a tensor by several instructions, each of which moves a vector of neighbouring registers. The
 lanes of a warp touch some 32-byte sectors with one instruction. If several instructions of a warp touch the
-same sector, loads get it from the L1 cache, but stores write it several times.
+same sector, or several warps do, loads get it from the L1 cache, but stores write it several times.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
@@ -145,7 +145,7 @@ class GlobalAccess:
         unique *= costs.skipped if strided else 1.0
         unique = min(total, unique)
         # If several warps load the same sectors, all but one get them from the cache.
-        share = 1 / (1 << sum(not _leaves_sector(self.basis_delta(basis)) for basis in warps))
+        share = 1 / (1 << _within_sector(map(self.basis_delta, warps)))
         again = (total - unique * share) * costs.cached_sector
         return unique * share * costs.sector * part + again, instructions * costs.instruction
 
@@ -199,6 +199,19 @@ def fastest_dimension(layout: LinearLayout) -> int | None:
 def _leaves_sector(delta: int | None) -> bool:
     """True if a basis that moves by `delta` bytes leads to another sector."""
     return delta is None or abs(delta) >= SECTOR
+
+
+def _within_sector(deltas: Iterable[int | None]) -> int:
+    """How many of the bases that move by `deltas` bytes together do not lead to another sector.
+
+    >>> _within_sector([8, 16, 64]), _within_sector([12, 24]), _within_sector([0, None])
+    (2, 1, 1)
+    """
+    count = reached = 0
+    for delta in sorted(abs(delta) for delta in deltas if delta is not None):
+        reached += delta
+        count += reached < SECTOR
+    return count
 
 
 def _strides_over(later: Sequence[int | None], lanes: Sequence[int | None]) -> bool:

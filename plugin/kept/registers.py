@@ -21,8 +21,8 @@ _CALLED = "{}_param_", ".entry {}(", "// @{}\n"
 @dataclass(frozen=True, slots=True)
 class KeptDirective:
     """directive: the one that the kernel is assembled with; "" for none. stack: what a thread may have in
-    memory then, in bytes. granted: what of that is for the directive's sake. stalls: its warps wait for
-    arithmetic so long that it is to be compared with stock Triton's kernel."""
+    memory then, in bytes. granted: what of that is for the directive's sake. stalls: its warps wait so long
+    that it is to be compared with stock Triton's kernel."""
 
     directive: str
     stack: int

@@ -28,6 +28,9 @@ that leaves each thread half as many registers again. So does a kernel with `wgm
 memory than by registers. It is taken if a warp takes fewer clocks, and not more relative to the number of
 resident CTAs.
 
+Stalls. A kernel that still waits for one load after another, or for its own arithmetic, for a large part of its
+time gets no directive, but is to be compared with stock Triton's (`stalls`, `Pace`, `ptxas.veto`).
+
 Spills without need. ptxas may assemble a large kernel without barriers with 32 registers and spill most of what
 it works on, though 255 are available. Given the bound of 255 explicitly (`.maxnreg`), it spills only what it
 must.
@@ -43,7 +46,7 @@ from typing import TYPE_CHECKING, Any
 from triton_linear.dialect.records import dataclass
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops
 from triton_linear.ptxas.occupancy import MOST, UNIT, bound, most_registers, resident
-from triton_linear.ptxas.warp_clocks import WarpClocks, stalled, warp_clocks
+from triton_linear.ptxas.warp_clocks import WarpClocks, arithmetic_waits, warp_clocks
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
@@ -111,10 +114,13 @@ def limits_of(
     return CtaLimits(most, warps, gpu, same_code and gpu.policy.serial_loads < 1)
 
 
-def stalls(made: Assembled, limits: CtaLimits) -> bool:
-    """True if warps wait for arithmetic for the fraction `stalled` of their clocks, or for one load after
-    another for `still_serial`, so that the kernel is to be compared with stock Triton's. With as many resident
-    warps as possible, warps hide such waits; in loops that only multiply, MMAs do."""
+def stalls(text: str, made: Assembled, limits: CtaLimits) -> bool:
+    """True if warps wait for arithmetic for the fraction `waits_for_arithmetic` of their clocks, or for one
+    load after another for `still_serial`, so that the kernel is to be compared with stock Triton's.
+
+    text: its PTX. With as many resident warps as possible, warps hide such waits. A kernel whose loops of MMAs
+    take hardly more clocks than the MMAs waits for these, whatever else it does.
+    """
     policy = limits.gpu.policy
     if limits.ctas(made.usage.registers) * limits.warps >= limits.gpu.resident_warps:
         return False
@@ -123,11 +129,12 @@ def stalls(made: Assembled, limits: CtaLimits) -> bool:
         return False
     if warp.serial >= policy.still_serial * warp.clocks:
         return True
-    loops = mma_loops(made.code)
-    if loops is not None and loops.clocks <= policy.loop_near * MMA_CLOCKS * loops.mmas:
-        return False
-    part = stalled(made.code, FAR_CLOCKS, policy.unknown_trips)
-    return part is not None and part >= policy.stalled
+    if widths := [int(found) for found in _WGMMA.findall(text)]:
+        loops = mma_loops(made.code)
+        if loops is not None and covered(loops, widths, policy.loop_near):
+            return False
+    part = arithmetic_waits(made.code, warp.clocks, FAR_CLOCKS, policy.unknown_trips)
+    return part is not None and part >= policy.waits_for_arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +145,10 @@ class Pace:
     clocks: int
     ctas: int
 
-    def is_slower(self, other: Pace, most: float) -> bool:
-        """True if a warp takes more than `most` times the clocks of the other kernel's, and more for each
+    def is_slower(self, other: Pace, ratio: float) -> bool:
+        """True if a warp takes more than `ratio` times the clocks of the other kernel's, and more for each
         resident CTA."""
-        return self.clocks > most * other.clocks and self.clocks * other.ctas > other.clocks * self.ctas
+        return self.clocks > ratio * other.clocks and self.clocks * other.ctas > other.clocks * self.ctas
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class Assembler:
         self.granted = 0
         """Bytes that a thread of the kernel spills so that more CTAs find room, which is faster."""
         self.stalls = False
-        """Warps of the kernel wait for arithmetic so long that stock Triton's may be faster."""
+        """Warps of the kernel wait so long that stock Triton's may be faster (`advice.stalls`)."""
 
     def ptx(self, src: object, metadata: Metadata) -> object:
         """PTX, with a bound on registers or the number of CTAs there is memory for, where that may help."""
@@ -181,7 +181,7 @@ class Assembler:
         limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
 
         def stays() -> KeptDirective:
-            return KeptDirective("", before.usage.stack, stalls=stalls(before, limits))
+            return KeptDirective("", before.usage.stack, stalls=stalls(text, before, limits))
 
         advice = advise(text, before, limits)
         if advice is None:
@@ -194,7 +194,9 @@ class Assembler:
             return text, stays()
         print(printed.getvalue(), end="")
         self.granted = max(0, now.usage.stack - before.usage.stack)
-        return bounded, KeptDirective(advice.directive, now.usage.stack, self.granted, stalls(now, limits))
+        return bounded, KeptDirective(
+            advice.directive, now.usage.stack, self.granted, stalls(text, now, limits)
+        )
 
     def cubin_of(self, text: object) -> object:
         """The cubin of PTX that was assembled to look at it; None if it was not."""

@@ -8,9 +8,9 @@ Triton's speed.
 ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
 often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
 code is enough for that, and a warp then takes up to twice its clocks. A walk through the cubin shows the waits
-(`warp_clocks.stalled`), and a walk through stock Triton's whether it has them too. Loads that are begun one
-after another, though ptxas was told of more registers (`advice`), are compared likewise. The walk does not see
-conflicts in shared memory, so a kernel whose new layouts save much is not compared.
+(`warp_clocks.arithmetic_waits`), and a walk through stock Triton's whether it has them too. Loads that are
+begun one after another, though ptxas was told of more registers (`advice`), are compared likewise. The walk
+does not see conflicts in shared memory, so a kernel whose new layouts save much is not compared.
 
 Other kernels of ours are not compared, so most are assembled once. The results of comparisons are kept on disk.
 """
@@ -21,7 +21,6 @@ from collections.abc import Callable, MutableMapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
-from triton_linear.ptxas.advice import Pace
 from triton_linear.ptxas.cubin import usage
 from triton_linear.ptxas.registers import Assembler, Stage, held_back
 
@@ -92,8 +91,10 @@ class Veto:
     def _better(self, src: object, text: object, metadata: Metadata) -> tuple[str, str] | None:
         """Stock Triton's PTX and why it is taken; None if ours is."""
         ours = self._assembler.cubin_of(text)
-        own = usage(ours)  # spills granted for another CTA do not count
-        spilled = 0 if own is None else own.stack - self._assembler.granted
+        own = usage(ours)
+        if own is None:
+            return None
+        spilled = own.stack - self._assembler.granted  # those granted for another CTA do not count
         stalls = self._assembler.stalls and self._kernel.saved < self._assembler.policy.saves_much
         if not spilled and not stalls:
             return None
@@ -111,11 +112,15 @@ class Veto:
         if stock.stack < spilled:
             vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
         elif stalls:
-            paces = (
-                self._assembler.pace(text, ours, metadata),
-                self._assembler.pace(stock_text, cubin, stock_metadata),
-            )
-            vetoed = _slower(*paces, self._assembler.policy.stock_clocks)
+            pace = self._assembler.pace(text, ours, metadata)
+            other = self._assembler.pace(stock_text, cubin, stock_metadata)
+            if pace is None or other is None:
+                return None
+            if pace.is_slower(other, self._assembler.policy.stock_clocks):
+                vetoed = (
+                    f"a warp would take {pace.clocks} clocks by its instructions, "
+                    f"stock Triton's takes {other.clocks}"
+                )
         self._kernel.compared(vetoed)
         if not vetoed:
             return None
@@ -127,10 +132,3 @@ class Veto:
         """The cubin of PTX; it may have been assembled already."""
         taken, self._taken = self._taken, None
         return taken[1] if taken is not None and taken[0] == src else self._assembler.cubin(src, metadata)
-
-
-def _slower(ours: Pace | None, stock: Pace | None, most: float) -> str:
-    """Why a kernel of ours is too slow beside stock Triton's; "" if it is not, or if that is not known."""
-    if ours is None or stock is None or not ours.is_slower(stock, most):
-        return ""
-    return f"a warp would take {ours.clocks} clocks by its instructions, stock Triton's takes {stock.clocks}"

@@ -56,25 +56,28 @@ def warp_clocks(cubin: object, memory: int, trips: int) -> WarpClocks | None:
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None:
         return None
-    loops = [loop for loop in sorted(set(loops_of(instructions, known))) if loop[0] >= 0]
-    walk = _Walk(instructions, loops, trips)
+    walk = _Walk(instructions, _loops(instructions, known), trips)
     clocks, at_once = walk.through(memory), walk.through(0) + memory * walk.waiting()
     return WarpClocks(clocks, max(0, clocks - at_once))
 
 
-def stalled(cubin: object, memory: int, trips: int) -> float | None:
-    """The part of a warp's clocks in which it waits for results of arithmetic: 1 - T' / T, where T are those of
-    `warp_clocks` and T' those if each instruction began a clock after the one before it and units of unknown
-    time took none. None where the cubin cannot be read.
+def arithmetic_waits(cubin: object, clocks: int, memory: int, trips: int) -> float | None:
+    """The part of a warp's clocks in which it waits neither for memory nor for other lanes: 1 - T' / T, where T
+    are its `clocks` by `warp_clocks`, and T' those if each instruction began a clock after the one before it
+    and instructions of unknown time took none. Most of these waits are for results of arithmetic. None where
+    the cubin cannot be read.
 
     Requires: as `warp_clocks`.
     """
     instructions, known = decoded(cubin), capability(cubin)
-    if not instructions or known is None:
+    if not instructions or known is None or not clocks:
         return None
-    loops = [loop for loop in sorted(set(loops_of(instructions, known))) if loop[0] >= 0]
-    clocks = _Walk(instructions, loops, trips).through(memory)
-    return 1 - _Walk(instructions, loops, trips, waits=False).through(memory) / clocks
+    return 1 - _Walk(instructions, _loops(instructions, known), trips, waits=False).through(memory) / clocks
+
+
+def _loops(instructions: list[tuple[int, int]], known: int) -> list[tuple[int, int]]:
+    """The first and last instruction of each loop."""
+    return [loop for loop in sorted(set(loops_of(instructions, known))) if loop[0] >= 0]
 
 
 class _Walk:
@@ -82,7 +85,8 @@ class _Walk:
 
     at: the clocks to each instruction, and to the end, if none waited. stops: the instructions that wait for
     barriers or set one: their numbers, the barriers that they wait for, the one that they set, and their
-    latency, None where it is that of memory. waits: results of arithmetic are waited for.
+    latency, None where it is that of memory. waits: instructions other than those of memory and lanes take
+    time.
     """
 
     def __init__(

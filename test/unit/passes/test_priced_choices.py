@@ -13,7 +13,7 @@ from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.passes.pipeline import Rewritten, rewrite
+from triton_linear.passes.pipeline import Rewritten, _saved_by_layouts, rewrite
 from triton_linear.passes.reductions.region import BESIDE_SCAN
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 
@@ -133,11 +133,11 @@ def test_banks_come_in_the_order_of_the_threads_bits() -> None:
 def test_without_dots_a_new_conversion_has_to_save_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it saves here is enough, and would not be if more was asked for; beside a dot it is."""
     gpu = target("cuda:90")
-    plain = assigned(TURNED, 110)
+    plain = assigned(TURNED, 30)
     assert len(named(plain, CONVERT)) == 1
     monkeypatch.setitem(TARGETS, gpu.name, with_policy(gpu, new_saves=2 * (saved(plain) or 0.0)))
-    assert not named(assigned(TURNED, 110), CONVERT)
-    assert len(named(assigned(TURNED + DOT, 110), CONVERT)) == 1
+    assert not named(assigned(TURNED, 30), CONVERT)
+    assert len(named(assigned(TURNED + DOT, 30), CONVERT)) == 1
 
 
 def test_an_access_that_staging_makes_cheap_keeps_its_layout() -> None:
@@ -151,3 +151,11 @@ def test_staged_accesses_are_counted_on_where_they_will_be_made() -> None:
     assert not found.changed
     assert (found := linear(lower=False)).staged == 0
     assert found.changed
+
+
+@pytest.mark.parametrize(("clocks", "part"), [("[8.0, 6.0]", 0.25), ("[8.0, 9.0]", 0.0), ("[0.0, 0.0]", 0.0)])
+def test_what_layouts_save_is_a_part_of_the_clocks(clocks: str, part: float) -> None:
+    module = Module.parse(f"module attributes {{ll.assigned = {clocks}}} {{}}", bridge.upstream_context())
+    assert _saved_by_layouts(module) == part
+    assert linear(lower=True).saved == 0
+    assert 0 < linear(lower=False).saved < 1

@@ -229,7 +229,7 @@ def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
         asked.append(cubin)
         return 0.5 if stalls else 0.1
 
-    monkeypatch.setattr(advice, "stalled", stalled)
+    monkeypatch.setattr(advice, "arithmetic_waits", stalled)
     monkeypatch.setattr(pipeline_of_passes, "_saved_by_layouts", lambda _: saved)
     monkeypatch.setattr(advice.CtaLimits, "ctas", lambda *_: 1)
     again: list[object] = []
@@ -248,6 +248,50 @@ def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
         assert report.outcome is (Outcome.LEFT if vetoed else Outcome.CONVERTED)
         assert (said in report.remarks) == vetoed
     assert (asked, len(again)) == ([ours], int(stalls and saved < 0.2))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("directive", ["", ".maxnreg 64"])
+def test_what_stalls_with_its_directive_is_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, directive: str, kept: bool
+) -> None:
+    """By the assembly that is taken. What is kept on disk says so again, without a walk."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(store, "read", READ)
+    monkeypatch.setattr(store, "write", WRITE)
+    monkeypatch.setattr(registers, "usage", lambda _: Usage(64, 0))
+    monkeypatch.setattr(registers, "advise", lambda *_: advice.Advice(directive) if directive else None)
+    walked: list[object] = []
+
+    def stalls(text: str, made: advice.Assembled, limits: object) -> bool:
+        walked.append(made.code)
+        return (".maxnreg" in str(made.code)) == bool(directive)
+
+    monkeypatch.setattr(registers, "stalls", stalls)
+    text = ".visible .entry k()\n.reqntid 256\n{\nret;\n}\n"
+    for again in (False, True):
+        walked.clear()
+        assembler = registers.Assembler(
+            lambda src, _: str(src),
+            lambda src, _: str(src),
+            lambda: True,
+            lambda: target("cuda:90"),
+            decisions=KeptDirectives(lambda: "") if kept else None,
+        )
+        taken = assembler.ptx(text, {})
+        assert (directive in str(taken)) and assembler.stalls
+        assert len(walked) == int(not (again and kept))
+        assembler.ptx(None, {})
+        assert not assembler.stalls
+
+
+def test_an_unknown_pace_decides_nothing(codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it kept that ours won."""
+    spilling(monkeypatch, {})
+    monkeypatch.setattr(registers, "stalls", lambda *_: True)
+    monkeypatch.setattr(registers.Assembler, "pace", lambda *_: None)
+    monkeypatch.setattr(LLIRStage, "compared", lambda *_: pytest.fail("nothing was compared"))
+    assert compiled()[0].asm["cubin"] == codes[1]
 
 
 def test_the_metadata_is_that_of_the_kernel_taken(

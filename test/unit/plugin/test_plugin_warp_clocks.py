@@ -67,8 +67,7 @@ def test_what_waits_for_arithmetic_stalls(monkeypatch: pytest.MonkeyPatch) -> No
     """Waits for memory and for other lanes are not among it."""
 
     def part(*code: tuple[int, int]) -> float:
-        clocks(monkeypatch, *code)
-        found = warp_clocks.stalled(b"", 500, 8)
+        found = warp_clocks.arithmetic_waits(b"", clocks(monkeypatch, *code).clocks, 500, 8)
         assert found is not None
         return found
 
@@ -80,14 +79,14 @@ def test_what_waits_for_arithmetic_stalls(monkeypatch: pytest.MonkeyPatch) -> No
     looped = part(instruction(SPECIAL, 2, sets=0), instruction(ADD, 5, waits=(0,)), back(3, 5))
     assert looped == 1 - 3 / (OTHER_CLOCKS + 10)
     monkeypatch.setattr(warp_clocks, "decoded", lambda _: [])
-    assert warp_clocks.stalled(b"", 500, 8) is None
+    assert warp_clocks.arithmetic_waits(b"", 100, 500, 8) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from([LOAD, SHARED, SPECIAL, ADD]), st.integers(1, 15)), min_size=1))
 def test_a_part_is_a_part(code: list[tuple[int, int]]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
-        clocks(monkeypatch, *(instruction(opcode, after, sets=0, waits=(0,)) for opcode, after in code))
-        part = warp_clocks.stalled(b"", 500, 8)
+        each = (instruction(opcode, after, sets=0, waits=(0,)) for opcode, after in code)
+        part = warp_clocks.arithmetic_waits(b"", clocks(monkeypatch, *each).clocks, 500, 8)
     assert part is not None and 0 <= part < 1
 
 
@@ -205,7 +204,7 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
     def advised(gpu: str, own_warps: int | None) -> object:
         made = advice.Assembled(b"cubin", Usage(40, 0))
         limits = advice.limits_of(128, {"shared": 20 * 1024}, target(gpu), own_warps)
-        assert not advice.stalls(made, limits)
+        assert not advice.stalls("ptx", made, limits)
         return advice.advise("ptx", made, limits)
 
     for gpu, own_warps in (("cuda:100", 4), ("cuda:90", 2)):
@@ -262,26 +261,37 @@ def test_warps_stall_where_few_are_resident(
     monkeypatch: pytest.MonkeyPatch, part: float | None, serial: int, registers: int, stalls: bool
 ) -> None:
     """Of 100 clocks. With 32 registers a multiprocessor has all warps that it can have."""
-    monkeypatch.setattr(advice, "stalled", lambda *_: part)
+    monkeypatch.setattr(advice, "arithmetic_waits", lambda *_: part)
     monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(100, serial))
     made = advice.Assembled(b"cubin", Usage(registers, 0))
     limits = advice.limits_of(128, {"shared": 1024}, H200)
     assert (limits.ctas(registers) * 4 == H200.resident_warps) == (registers == 32)
-    assert advice.stalls(made, limits) == stalls
+    assert advice.stalls("ptx", made, limits) == stalls
     monkeypatch.setattr(advice, "warp_clocks", lambda *_: None)
-    assert not advice.stalls(advice.Assembled(b"cubin", Usage(registers, 0)), limits)
+    assert not advice.stalls("ptx", advice.Assembled(b"cubin", Usage(registers, 0)), limits)
 
 
-@pytest.mark.parametrize(("clocks_of_four", "stalls"), [(280, False), (290, True)])
+@pytest.mark.parametrize(
+    ("columns", "clocks_of_four", "waits", "stalls"),
+    [
+        (128, 280, 0, False),
+        (128, 290, 0, True),
+        (128, 280, 1, True),
+        (32, 70, 0, False),
+        (32, 280, 0, True),
+        (256, 560, 0, False),
+    ],
+)
 def test_loops_that_only_multiply_do_not_stall(
-    monkeypatch: pytest.MonkeyPatch, clocks_of_four: int, stalls: bool
+    monkeypatch: pytest.MonkeyPatch, columns: int, clocks_of_four: int, waits: int, stalls: bool
 ) -> None:
-    """An MMA takes 64 clocks."""
-    monkeypatch.setattr(advice, "stalled", lambda *_: 0.5)
+    """An MMA of 128 columns takes 64 clocks."""
+    monkeypatch.setattr(advice, "arithmetic_waits", lambda *_: 0.5)
     monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(1000, 0))
-    monkeypatch.setattr(advice, "mma_loops", lambda _: Loops(clocks_of_four, mmas=4, special=False))
+    monkeypatch.setattr(advice, "mma_loops", lambda _: Loops(clocks_of_four, 4, special=False, waits=waits))
     limits = advice.limits_of(128, {"shared": 1024}, H200)
-    assert advice.stalls(advice.Assembled(b"cubin", Usage(128, 0)), limits) == stalls
+    made = advice.Assembled(b"cubin", Usage(128, 0))
+    assert advice.stalls(f"\twgmma.mma_async.sync.aligned.m64n{columns}k16", made, limits) == stalls
 
 
 def test_a_pace_is_slower_by_its_clocks_and_by_those_for_each_cta() -> None:
