@@ -68,11 +68,12 @@ def many_warps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shuffles_of_accumulators_reach_the_gpu(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whichever kernel would be faster: `occupancy` might take stock Triton's."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "kernel.ttgir"
     between = f"%go = arith.cmpi slt, %i, %one : i32\n{COMPUTED.get(name, '')}"
     path.write_text(kernel(between, "%m" if name in COMPUTED else "%next"))
-    with triton_linear.enabled(strict=True, assign=False) as reports:
+    with triton_linear.enabled(strict=True, assign=False, occupancy=False) as reports:
         made = triton.compile(str(path), target=gpu_target("cuda:90"))
     assert [c.lowering for report in reports for c in report.conversions] == ["shuffle"]
     written, left = shuffles(made.asm["ptx"], tmp_path)
