@@ -89,6 +89,26 @@ def test_more_spills_are_not_taken(
     assert report.seconds["veto"] > 0
 
 
+@pytest.mark.parametrize(
+    ("stock_clocks", "ctas", "vetoed"), [(111, 1, False), (110, 1, True), (None, 1, True), (111, 2, True)]
+)
+def test_more_spills_are_taken_where_warps_take_fewer_clocks(
+    codes: tuple[bytes, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    stock_clocks: int | None,
+    ctas: int,
+    vetoed: bool,
+) -> None:
+    """A warp of ours takes 100 clocks. ctas: those of stock Triton's that are resident; of ours one is."""
+    stock, ours = codes
+    spilling(monkeypatch, {ours: 8})
+    paces = {ours: advice.Pace(100, 1), stock: advice.Pace(stock_clocks, ctas) if stock_clocks else None}
+    monkeypatch.setattr(registers.Assembler, "pace", lambda _, __, cubin, ___: paces[cubin])
+    kernel, (report,) = compiled(strict=True)
+    assert kernel.asm["cubin"] == (stock if vetoed else ours)
+    assert ("it would spill 8 bytes in each thread, stock Triton's spills 0" in report.remarks) == vetoed
+
+
 @pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (16, 1)])
 def test_what_comparing_has_shown_is_kept(
     codes: tuple[bytes, bytes],
