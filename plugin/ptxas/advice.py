@@ -151,6 +151,10 @@ class Pace:
         return self.clocks > ratio * other.clocks and self.clocks * other.ctas > other.clocks * self.ctas
 
 
+UNKNOWN_PACE = Pace(0, 0)
+"""That of a kernel whose cubin does not tell: it is not slower than another, nor is another slower."""
+
+
 @dataclass(frozen=True, slots=True)
 class Assembled:
     """A cubin, and the registers and stack that one thread of it uses.

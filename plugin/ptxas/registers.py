@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
-from triton_linear.ptxas.advice import BOUND, CTAS, Assembled, Pace, advise, limits_of, stalls
+from triton_linear.ptxas.advice import BOUND, CTAS, UNKNOWN_PACE, Assembled, Pace, advise, limits_of, stalls
 from triton_linear.ptxas.cubin import usage
 
 if TYPE_CHECKING:
@@ -202,14 +202,14 @@ class Assembler:
         """The cubin of PTX that was assembled to look at it; None if it was not."""
         return self._made[1] if self._made is not None and self._made[0] == text else None
 
-    def pace(self, text: object, cubin: object, metadata: Metadata) -> Pace | None:
-        """How fast a kernel is; None if its cubin does not tell. text: its PTX."""
+    def pace(self, text: object, cubin: object, metadata: Metadata) -> Pace:
+        """How fast a kernel is. text: its PTX."""
         threads, found = _THREADS.search(str(text)), usage(cubin)
         if threads is None or found is None:
-            return None
+            return UNKNOWN_PACE
         limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
         walked = limits.clocks(Assembled(cubin, found))
-        return None if walked is None else Pace(walked.clocks, limits.ctas(found.registers))
+        return UNKNOWN_PACE if walked is None else Pace(walked.clocks, limits.ctas(found.registers))
 
     @property
     def policy(self) -> Policy:

@@ -110,20 +110,16 @@ class Veto:
         if not isinstance(stock_text, str) or stock is None:
             return None
         pace = self._assembler.pace(text, ours, metadata)
-        other = self._assembler.pace(stock_text, cubin, stock_metadata)
+        stock_pace = self._assembler.pace(stock_text, cubin, stock_metadata)
         ratio = self._assembler.policy.stock_clocks
-        shorter = pace is not None and other is not None and other.is_slower(pace, ratio)
         vetoed = ""
-        if stock.stack < spilled and not shorter:
+        if stock.stack < spilled and not stock_pace.is_slower(pace, ratio):
             vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
-        elif stalls:
-            if pace is None or other is None:
-                return None
-            if pace.is_slower(other, ratio):
-                vetoed = (
-                    f"a warp would take {pace.clocks} clocks by its instructions, "
-                    f"stock Triton's takes {other.clocks}"
-                )
+        elif stalls and pace.is_slower(stock_pace, ratio):
+            vetoed = (
+                f"a warp would take {pace.clocks} clocks by its instructions, "
+                f"stock Triton's takes {stock_pace.clocks}"
+            )
         self._kernel.compared(vetoed)
         if not vetoed:
             return None

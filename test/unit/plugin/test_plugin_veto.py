@@ -102,7 +102,9 @@ def test_more_spills_are_taken_where_warps_take_fewer_clocks(
     """A warp of ours takes 100 clocks. ctas: those of stock Triton's that are resident; of ours one is."""
     stock, ours = codes
     spilling(monkeypatch, {ours: 8})
-    paces = {ours: advice.Pace(100, 1), stock: advice.Pace(stock_clocks, ctas) if stock_clocks else None}
+    paces = {ours: advice.Pace(100, 1), stock: advice.UNKNOWN_PACE}
+    if stock_clocks is not None:
+        paces[stock] = advice.Pace(stock_clocks, ctas)
     monkeypatch.setattr(registers.Assembler, "pace", lambda _, __, cubin, ___: paces[cubin])
     kernel, (report,) = compiled(strict=True)
     assert kernel.asm["cubin"] == (stock if vetoed else ours)
@@ -305,12 +307,15 @@ def test_what_stalls_with_its_directive_is_compared(
         assert not assembler.stalls
 
 
-def test_an_unknown_pace_decides_nothing(codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is it kept that ours won."""
+@pytest.mark.parametrize("unknown", [0, 1])
+def test_an_unknown_pace_decides_nothing(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, unknown: int
+) -> None:
     spilling(monkeypatch, {})
     monkeypatch.setattr(registers, "stalls", lambda *_: True)
-    monkeypatch.setattr(registers.Assembler, "pace", lambda *_: None)
-    monkeypatch.setattr(LLIRStage, "compared", lambda *_: pytest.fail("nothing was compared"))
+    paces = dict(zip(codes, [advice.Pace(100, 1), advice.Pace(200, 1)], strict=True))
+    paces[codes[unknown]] = advice.UNKNOWN_PACE
+    monkeypatch.setattr(registers.Assembler, "pace", lambda _, __, cubin, ___: paces[cubin])
     assert compiled(strict=True)[0].asm["cubin"] == codes[1]
 
 
