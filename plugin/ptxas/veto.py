@@ -4,7 +4,8 @@ Spilled values go through memory, usually in the innermost loop, and better layo
 an H200, 40 launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24
 with 3.9): 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock
 Triton's speed. A walk through both cubins tells some of those that are faster: where a warp of stock Triton's
-takes a tenth more clocks, what ours spills more is not what counts.
+takes a tenth more clocks, what ours spills more is not what counts. Nor do spills of which a warp executes few:
+such a kernel is not compared.
 
 ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
 often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
@@ -24,6 +25,7 @@ from typing import Any, Protocol
 
 from triton_linear.ptxas.cubin import usage
 from triton_linear.ptxas.registers import Assembler, Stage, held_back
+from triton_linear.ptxas.warp_clocks import spilled_part
 
 Metadata = MutableMapping[str, Any]
 
@@ -95,9 +97,12 @@ class Veto:
         own = usage(ours)
         if own is None:
             return None
+        policy = self._assembler.policy
         spilled = own.stack - self._assembler.granted  # those granted for another CTA do not count
-        stalls = self._assembler.stalls and self._kernel.saved < self._assembler.policy.saves_much
-        if not spilled and not stalls:
+        part = spilled_part(ours, policy.unknown_trips)
+        spills = spilled > 0 and (part is None or part >= policy.spills_matter)
+        stalls = self._assembler.stalls and self._kernel.saved < policy.saves_much
+        if not spills and not stalls:
             return None
         with self._kernel.phase("veto"), held_back():
             again = self._kernel.stock_again(src)
@@ -111,11 +116,10 @@ class Veto:
             return None
         pace = self._assembler.pace(text, ours, metadata)
         stock_pace = self._assembler.pace(stock_text, cubin, stock_metadata)
-        ratio = self._assembler.policy.stock_clocks
         vetoed = ""
-        if stock.stack < spilled and not stock_pace.is_slower(pace, ratio):
+        if spills and stock.stack < spilled and not stock_pace.is_slower(pace, policy.stock_clocks):
             vetoed = f"it would spill {spilled} bytes in each thread, stock Triton's spills {stock.stack}"
-        elif stalls and pace.is_slower(stock_pace, ratio):
+        elif stalls and pace.is_slower(stock_pace, policy.stock_clocks):
             vetoed = (
                 f"a warp would take {pace.clocks} clocks by its instructions, "
                 f"stock Triton's takes {stock_pace.clocks}"

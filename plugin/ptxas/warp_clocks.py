@@ -26,6 +26,8 @@ _MEMORY = frozenset({LOAD, 0x1A3, 0x1A8, 0x1AB})
 """LDG, ATOMG, ATOM and ERRBAR, which wait for global memory."""
 _SHARED = frozenset({0x3B, 0x183, 0x184, 0x189, 0x18A, 0x1C4})
 """LDSM, LDL, LDS, SHFL, ATOMS and REDUX, which wait for shared memory, the first-level cache or other lanes."""
+_SPILLS = frozenset({0x183, 0x187})
+"""LDL and STL, which load and store the memory of a thread alone."""
 SHARED_CLOCKS = 30
 """What those take (Luo et al., arXiv 2402.13499)."""
 OTHER_CLOCKS = 20
@@ -73,6 +75,24 @@ def arithmetic_waits(cubin: object, clocks: int, memory: int, trips: int) -> flo
     if not instructions or known is None or not clocks:
         return None
     return 1 - _Walk(instructions, _loops(instructions, known), trips, waits=False).through(memory) / clocks
+
+
+def spilled_part(cubin: object, trips: int) -> float | None:
+    """The part of the instructions that a warp executes which load or store spilled values, where each loop
+    takes `trips` iterations; None where the cubin cannot be read.
+
+    Requires: as `warp_clocks`.
+    """
+    instructions, known = decoded(cubin), capability(cubin)
+    if not instructions or known is None:
+        return None
+    deeper = [0] * (len(instructions) + 1)
+    for first, last in _loops(instructions, known):
+        deeper[first] += 1
+        deeper[last + 1] -= 1
+    times = [int(trips**depth) for depth in itertools.accumulate(deeper[:-1])]
+    spills = sum(n for n, (low, _) in zip(times, instructions, strict=True) if low & OPCODE in _SPILLS)
+    return spills / sum(times)
 
 
 def _loops(instructions: list[tuple[int, int]], known: int) -> list[tuple[int, int]]:

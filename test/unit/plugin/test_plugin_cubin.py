@@ -52,10 +52,15 @@ ret;
 @functools.cache
 def nested(capability: str) -> bytes:
     """The cubin of a loop in a loop."""
+    version = "8.7" if int(capability) >= 100 else "8.0"
+    return assembled(NESTED.replace("8.0", version).format(capability=capability), capability)
+
+
+def assembled(ptx: str, capability: str) -> bytes:
+    """The cubin of PTX."""
     with tempfile.TemporaryDirectory() as folder:
         text, made = Path(folder, "k.ptx"), Path(folder, "k.cubin")
-        version = "8.7" if int(capability) >= 100 else "8.0"
-        text.write_text(NESTED.replace("8.0", version).format(capability=capability))
+        text.write_text(ptx)
         ptxas = knobs.nvidia.ptxas_blackwell if int(capability) >= 100 else knobs.nvidia.ptxas
         subprocess.run([ptxas.path, f"--gpu-name=sm_{capability}", str(text), "-o", str(made)], check=True)
         return made.read_bytes()
@@ -171,3 +176,34 @@ def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path)
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
 def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
     assert mma_loops(broken) is None
+
+
+SPILLING = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 p)
+.maxnreg 24
+{{
+    .reg .u64 %p;
+    .reg .f32 %x<{count}>;
+    ld.param.u64 %p, [p];
+{loads}
+    bar.sync 0;
+{stores}
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(("count", "spills"), [(8, False), (64, True)])
+def test_ptxas_spills_by_these_instructions(count: int, spills: bool) -> None:
+    lines = [
+        "\n".join(f"    {form.format(f'%x{i}', f'[%p+{4 * i}]')};" for i in range(count))
+        for form in ("ld.volatile.global.f32 {0}, {1}", "st.volatile.global.f32 {1}, {0}")
+    ]
+    cubin = assembled(SPILLING.format(count=count, loads=lines[0], stores=lines[1]), "90")
+    found = usage(cubin)
+    assert found is not None and (found.stack > 0) == spills
+    part = warp_clocks.spilled_part(cubin, 8)
+    assert part is not None and (part > 0.1 if spills else part == 0)

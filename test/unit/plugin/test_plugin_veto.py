@@ -55,7 +55,7 @@ def compiled(target: Any = CUDA, **options: Any) -> tuple[Any, list[Report]]:
 
 
 def spilling(monkeypatch: pytest.MonkeyPatch, stacks: dict[bytes, int]) -> list[bytes]:
-    """Cubins have these bytes of stack, others none; returns those that were asked about."""
+    """Cubins have these bytes of stack, others none, and spill often; returns those that were asked about."""
     asked: list[bytes] = []
 
     def usage(cubin: Any) -> Usage | None:
@@ -65,6 +65,7 @@ def spilling(monkeypatch: pytest.MonkeyPatch, stacks: dict[bytes, int]) -> list[
         return Usage(64, stacks.get(cubin, 0))
 
     monkeypatch.setattr(veto, "usage", usage)
+    monkeypatch.setattr(veto, "spilled_part", lambda *_: 0.5)
     return asked
 
 
@@ -109,6 +110,17 @@ def test_more_spills_are_taken_where_warps_take_fewer_clocks(
     kernel, (report,) = compiled(strict=True)
     assert kernel.asm["cubin"] == (stock if vetoed else ours)
     assert ("it would spill 8 bytes in each thread, stock Triton's spills 0" in report.remarks) == vetoed
+
+
+@pytest.mark.parametrize(("part", "compared"), [(0.029, False), (0.03, True), (None, True)])
+def test_few_spills_are_not_compared(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, part: float | None, compared: bool
+) -> None:
+    asked = spilling(monkeypatch, {codes[1]: 8})
+    monkeypatch.setattr(veto, "spilled_part", lambda *_: part)
+    kernel, (report,) = compiled(strict=True)
+    assert (codes[0] in asked, "veto" in report.seconds) == (compared, compared)
+    assert kernel.asm["cubin"] == codes[0 if compared else 1]
 
 
 @pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (16, 1)])

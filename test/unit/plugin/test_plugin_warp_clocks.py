@@ -21,6 +21,7 @@ from triton_linear.ptxas.occupancy import most_registers, resident
 from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
 
 LOAD, SHARED, BAR, SPECIAL, ADD, BRANCH = 0x981, 0x984, 0xB1D, 0x308, 0x221, 0x947
+LOAD_LOCAL, STORE_LOCAL = 0x983, 0x387
 NONE = 7
 H200 = target("cuda:90")
 
@@ -121,9 +122,23 @@ def test_it_takes_the_clocks_of_all_instructions_and_no_more_than_all_latencies(
     assert issued <= found.clocks <= slower.clocks <= issued + 900 * len(drawn)
 
 
+def test_spills_in_loops_count_as_often_as_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def part(*code: tuple[int, int], trips: int = 8) -> float | None:
+        clocks(monkeypatch, *code)  # reads this code from now on
+        return warp_clocks.spilled_part(b"", trips)
+
+    add, load, store = (instruction(opcode) for opcode in (ADD, LOAD_LOCAL, STORE_LOCAL))
+    assert part(add, instruction(LOAD), instruction(SHARED)) == 0
+    assert part(add, store, add, load) == 1 / 2
+    assert part(store, add, back(3), add, trips=4) == 4 / 13
+    assert part(store, add, back(3), add, trips=1) == 1 / 4
+    assert part(store, load, back(2), add, back(5), trips=4) == (4 + 16) / (4 + 32 + 8)
+
+
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02" + bytes(100), "text", None])
 def test_what_is_no_cubin_has_no_clocks(broken: object) -> None:
     assert warp_clocks.warp_clocks(broken, 500, 8) is None
+    assert warp_clocks.spilled_part(broken, 8) is None
 
 
 # The assembly with more registers
