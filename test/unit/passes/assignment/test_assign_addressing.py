@@ -53,7 +53,7 @@ def tensors(draw: st.DrawFn) -> Expression:
     return draw(expressions(draw(SHAPES), draw(st.integers(0, 2))))
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(tensors())
 def test_what_is_known_is_so(expression: Expression) -> None:
     deltas = [delta for bits in expression.known.deltas for delta in bits]
@@ -87,7 +87,7 @@ def test_every_predicate_of_mlir_has_its_number() -> None:
     assert set(COMPARED) == set(addressing.PREDICATES)
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data(), SHAPES)
 def test_masks_change_only_where_they_may(data: st.DataObject, shape: tuple[int, ...]) -> None:
     mask, flags, text = data.draw(comparisons(shape))
