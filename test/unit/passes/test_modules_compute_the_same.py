@@ -1,4 +1,4 @@
-"""Modules store the same to every address as before the passes: half of the data, and kernels like attention."""
+"""Modules store the same everywhere as before the passes: half of the data, and kernels like attention."""
 
 from __future__ import annotations
 
