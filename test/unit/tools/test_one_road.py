@@ -111,7 +111,7 @@ def check(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     return True
 
 
-@pytest.mark.parametrize("path", MODULES[::4], ids=lambda path: str(path.relative_to(DATA).with_suffix("")))
+@pytest.mark.parametrize("path", MODULES[::8], ids=lambda path: str(path.relative_to(DATA).with_suffix("")))
 def test_modules(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(path, tmp_path, monkeypatch)
 
