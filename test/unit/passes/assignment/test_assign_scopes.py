@@ -153,7 +153,7 @@ def test_triton_compiles_what_clusters_become(ctas: list[tuple[int, int]], gpu: 
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_a_cta_has_is_a_tensor_of_its_own(data: st.DataObject) -> None:
     """`around(within(l), l) == l`, and the encoding that is written for l denotes it."""
     rank = data.draw(st.integers(1, 3))
