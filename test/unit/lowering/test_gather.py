@@ -53,9 +53,9 @@ def planned(case: Case, gpu: Target) -> GatherPlan | Rejected:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
-    rng, gpu = random.Random(f"indices for {name}"), target(name)
+    rng, gpu = random.Random(f"gathers for {name}"), target(name)
     kinds = Counter[str]()
-    for number in range(40):
+    for number in range(100):
         case = random_gather(rng, gpu)
         plan = planned(case, gpu)
         if isinstance(plan, Rejected):
