@@ -23,7 +23,7 @@ from triton_linear.dialect.triton_versions import Span, installed_release
 
 oracle = pytest.importorskip("triton._C.libtriton").linear_layout.LinearLayout
 
-many = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # Few names for both sides, so that products share dimensions and orders conflict.
 SHARED = ("x", "y", "z")

@@ -11,7 +11,7 @@ from strategies import invertible_matrices, matrices, surjective_matrices, vecto
 
 from triton_linear.dialect import f2
 
-some = settings(max_examples=200, deadline=None)
+some = settings(max_examples=80, deadline=None)
 sizes = st.integers(0, 5)
 
 

@@ -151,7 +151,7 @@ def test_each_of_many_contexts_can_have_it() -> None:
 
 
 def test_contexts_that_take_the_place_of_collected_ones_are_loaded_too() -> None:
-    for _ in range(20):
+    for _ in range(5):
         context = new_context()
         assert not ll.is_loaded(context)
         ll.load(context)

@@ -30,7 +30,11 @@ KERNELS = (
     "transpose8",
 )
 ON_AMD = (*KERNELS, "mfma_matmul")
-COMPILED = [*itertools.product(KERNELS, NVIDIA), *itertools.product(ON_AMD, AMD)]
+COMPILED = [
+    *zip(KERNELS, itertools.cycle(NVIDIA), strict=False),
+    *zip(ON_AMD, itertools.cycle(AMD), strict=False),
+]
+"""Each kernel for one GPU of either vendor."""
 
 
 def spec_of(kernel: str, target: str) -> KernelSpec:

@@ -113,7 +113,7 @@ def random_cases(gpu: Target, count: int, seed: int) -> list[tuple[Pair, int]]:
 def test_random_pairs_are_right(gpu: Target) -> None:
     """In the interpreter, proved, and as the plan says: no shuffle, barriers of the CTA, every copy stored."""
     checked = conflicts = copies = 0
-    for pair, warps in random_cases(gpu, 150, seed=3):
+    for pair, warps in random_cases(gpu, 50, seed=3):
         element = element_type(pair.element)
         plan = select_legacy(pair.source, pair.destination, pair.shape, element, gpu).plan
         if not isinstance(plan, SharedPlan):
@@ -133,7 +133,7 @@ def test_random_pairs_are_right(gpu: Target) -> None:
         checked += 1
         conflicts += counts.wavefronts > counts.minimum_wavefronts
         copies += 0 in plan.store.columns
-    assert checked > 120 and conflicts > 10 and copies > 10
+    assert checked > 35 and conflicts > 3 and copies > 3
 
 
 def affine(plan: SharedPlan, gpu: Target) -> bool:
@@ -153,7 +153,7 @@ def affine(plan: SharedPlan, gpu: Target) -> bool:
 def test_random_pairs_are_right_in_whole_modules(gpu: Target) -> None:
     """Through the passes, the embedding and Triton's own lowering to the LLVM dialect."""
     rng = random.Random(5)
-    pairs = [encoding_pair(rng, gpu.lanes, 4, rng.choice(ELEMENTS)) for _ in range(24)]
+    pairs = [encoding_pair(rng, gpu.lanes, 4, rng.choice(ELEMENTS)) for _ in range(12)]
     text = module_text(pairs, 4, gpu.lanes, gpu.name)
     compilation = compile_text(text, "pairs.ttgir", None, "llvm", AS_BEFORE)
     kinds = {found.kind for found in compilation.conversions}

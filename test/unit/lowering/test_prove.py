@@ -142,7 +142,7 @@ def test_pairs_of_bytes_through_matrices_are_proved() -> None:
 @pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
 def test_no_wrong_mutant_is_proved(name: str) -> None:
     machine, rng = target(name), random.Random(23)
-    pairs = [random_pair(rng, machine) for _ in range(30)]
+    pairs = [random_pair(rng, machine) for _ in range(12)]
     elements = [rng.choice(ELEMENTS) for _ in pairs]
     if machine.load_matrix and machine.lanes == CUDA.lanes:
         small = [(src, dst, warps.bit_length() - 1) for src, dst, warps in transposes()[:4]]
@@ -162,7 +162,7 @@ def test_no_wrong_mutant_is_proved(name: str) -> None:
                     assert "a warp reaches what is also that of" in reason or "does not have" in reason, reason
                 verdicts[what][reason is None, right] += 1
     total = sum(verdicts.values(), Counter[tuple[bool, bool]]())
-    assert total[False, False] > 500 and total[False, False] > 0.9 * total.total(), total
+    assert total[False, False] > 200 and total[False, False] > 0.9 * total.total(), total
     assert len(verdicts) > 20
     assert all(counts[False, False] for counts in verdicts.values()), verdicts
 

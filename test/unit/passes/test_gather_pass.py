@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -32,6 +33,9 @@ from triton_linear.tools.verify.command import check_gathers
 
 KERNELS = [name for name in TARGETS if name != "hip:gfx1200" or installed_release() < (3, 7)]
 """Newer Tritons lower gfx1200's barriers to operations that the interpreter does not know."""
+ELEMENTS = (("f32", "i32"), ("f16", "i64"), ("i8", "i8"), ("f64", "i16"))
+IN_TURN = [(name, *types) for name, types in zip(KERNELS, itertools.cycle(ELEMENTS), strict=False)]
+"""Each target with one of these pairs."""
 CUDA, HIP = target("cuda:90"), target("hip:gfx942")
 
 
@@ -68,8 +72,7 @@ def around(name: str, element: str, index: str) -> tuple[str, str, str]:
     return module_text(name, body, f"%x: {types[0]}, %i: {types[2]}"), types[0], types[2]
 
 
-@pytest.mark.parametrize(("element", "index"), [("f32", "i32"), ("f16", "i64"), ("i8", "i8"), ("f64", "i16")])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("name", "element", "index"), IN_TURN)
 @pytest.mark.parametrize("ours", [False, True], ids=["stock", "ours"])
 def test_kernels_gather_what_numpy_does(ours: bool, name: str, element: str, index: str) -> None:
     text, source_type, _ = around(name, element, index)

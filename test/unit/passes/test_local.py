@@ -30,18 +30,18 @@ TURNED = "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = true, element
 def test_any_layout_of_registers_with_any_of_memory(name: str) -> None:
     """The kernel computes what it did; what is foreseen of Triton, and of the staged access, is what is run."""
     chosen = 0
-    for case, _ in zip(random_cases(1, name), range(12), strict=False):
+    for case, _ in zip(random_cases(1, name), range(6), strict=False):
         assert wavefront_difference(case) is None, case
         if isinstance(case.choice, Staging):
             chosen += 1
             assert case.choice.after.wavefronts < case.choice.before.wavefronts, case
-    assert chosen >= 3
+    assert chosen >= 1
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_staged_access_stays_inside_the_warps_and_pays(name: str) -> None:
     chosen = 0
-    for case, _ in zip(random_cases(2, name), range(60), strict=False):
+    for case, _ in zip(random_cases(2, name), range(30), strict=False):
         wanted, choice = case.layout(case.registers), case.choice
         if not isinstance(choice, Staging):
             continue
@@ -52,7 +52,7 @@ def test_a_staged_access_stays_inside_the_warps_and_pays(name: str) -> None:
         assert choice.plan.scratch_bytes == 0
         assert choice.plan == select(*sides, case.type, target(name)).plan
         assert choice.after.expected < target(name).policy.staging_left * choice.before.expected
-    assert chosen >= 20
+    assert chosen >= 8
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -18,7 +18,7 @@ from triton_linear.decisions import Circumstances, Decision, DecisionError, Deci
 from triton_linear.tools.cli import main
 
 FUZZED = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150, database=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50, database=None
 )
 ABOUT = Circumstances("k", "GPU", "cuda:90", "3.9.0", "12.9.86", "p")
 DECIDED = Decision(ABOUT, "stock", "row_sums", 1.0, 0.99, 1.01, "2026-11-23 00:00:00")

@@ -42,8 +42,7 @@ def methods() -> dict[str, object]:
     return {**vars(tritons.Autotuner), "launch": tritons.JITFunction.run}
 
 
-@pytest.mark.parametrize("winner", ["stock", "ours"])
-@pytest.mark.parametrize("size", [SMALL, LARGE])
+@pytest.mark.parametrize(("winner", "size"), [("stock", SMALL), ("ours", LARGE)])
 def test_the_faster_binary_is_chosen_and_launched(
     gpu: LaunchingDriver, winner: str, size: dict[str, int]
 ) -> None:

@@ -8,7 +8,7 @@ from strategies import bits_of
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 
-laws = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+laws = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 # Names of dimensions.
 A = ("a", "b", "c")

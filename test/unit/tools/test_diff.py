@@ -56,9 +56,8 @@ def test_the_changed_width_of_a_load_is_found(
     assert kernel["began"]["stage"].startswith("TTGIR")
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_extra_conversion_is_found(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = written(tmp_path, converted, target, False)
+def test_the_extra_conversion_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = written(tmp_path, converted, "hip:gfx942", False)
     kernel = compared(capsys, *paths, "--fail-on", "conversions", status=1)
     assert kernel["figures"]["conversions"] == {"a": 0, "b": 1, "worse": 1}
     (line,) = [line for line in kernel["lines"] if "conversions" in line["differs"]]
@@ -69,9 +68,8 @@ def test_the_extra_conversion_is_found(target: str, tmp_path: Path, capsys: pyte
     assert [share["kind"] for share in kernel["shared_memory"][1]["shares"]] == ["conversion"]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_grown_registers_are_found(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = written(tmp_path, copies, target, False)
+def test_the_grown_registers_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = written(tmp_path, copies, "cuda:90", False)
     kernel = compared(capsys, *paths, "--fail-on", "registers > 8", status=1)
     assert kernel["figures"]["registers"]["worse"] > 8
     assert kernel["figures"]["conversions"]["worse"] == 0
@@ -181,17 +179,17 @@ def test_what_nobody_knows_is_said_and_fails_a_condition(
     assert cli.main(["diff", *folders, "--fail-on", "width", "--page", str(tmp_path / "page.html")]) == 0
 
 
-@pytest.mark.parametrize("sides", [0, 1, 2])
+@pytest.mark.parametrize("sides", [1, 2])
 def test_loops_that_cannot_be_read_are_not_none(
     sides: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of neither kernel, which has none; of one, and of both."""
+    """Of one kernel, and of both. Loops that can be read fail nothing: the test of equal modules."""
     unread = iter([None] * sides)
     loops = figures.loops
     monkeypatch.setattr(figures, "loops", lambda cubin: next(unread, loops(cubin)))
     paths = written(tmp_path, copies, "cuda:90", True)
-    assert cli.main(["diff", *paths, "--fail-on", "clocks"]) == (sides > 0)
-    assert ("clocks of loops are not known of both sides" in capsys.readouterr().err) == (sides > 0)
+    assert cli.main(["diff", *paths, "--fail-on", "clocks"]) == 1
+    assert "clocks of loops are not known of both sides" in capsys.readouterr().err
 
 
 def test_an_interpreter_may_be_named(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

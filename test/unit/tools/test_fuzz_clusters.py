@@ -93,7 +93,7 @@ def test_the_fuzzer_finds_mistakes(monkeypatch: pytest.MonkeyPatch, wrong: str, 
     assert (totals.races if right == "" else totals.wrong) > 4
 
 
-def programs(count: int = 600) -> Totals:
+def programs(count: int = 400) -> Totals:
     """Programs in clusters, each run as a whole by all CTAs."""
     totals = Totals()
     for unit in units(FuzzPlan("cuda:90", 3, count, kinds=(CLUSTERS,))):
@@ -108,7 +108,7 @@ def programs(count: int = 600) -> Totals:
 def test_programs_of_exchanges_that_take_turns_are_right() -> None:
     totals = programs()
     assert totals.ok, totals.failures[:2]
-    assert totals.kinds["cluster-shared"] > 20 and totals.steps["Loop"] > 2 and totals.steps["Branch"] > 1
+    assert totals.kinds["cluster-shared"] > 10 and totals.steps["Loop"] > 1 and totals.steps["Branch"] > 0
 
 
 @ordered

@@ -139,21 +139,21 @@ def test_inputs_tell_elements_apart() -> None:
 @pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
 def test_stock_triton_gives_what_programs_must_give(target: str) -> None:
     """The expectation is not ours: without our passes registers are the same, where Triton compiles at all."""
-    call, programs = InProcesses(seconds=20), drawn(target, 8, seed=3)
+    call, programs = InProcesses(seconds=20), drawn(target, 4, seed=3)
     found = [call(run.stock, main.unit_of(one)) for one in programs]
     ran = [totals for totals in found if not isinstance(totals, Lost)]
-    assert len(ran) >= 4
+    assert len(ran) >= 2
     assert all(totals.ok for totals in ran), ran
 
 
 @pytest.mark.parametrize("target", ["cuda:80", "cuda:90", "hip:gfx90a"])
 def test_programs_are_lowered_right(target: str) -> None:
     conversions = 0
-    for one in drawn(target, 8, seed=4):
+    for one in drawn(target, 5, seed=4):
         found = examine.examine_program(one, "ours.ttgir")
         assert found.ok, (found.failures, one)
         conversions += found.conversions
-    assert conversions > 20
+    assert conversions > 10
 
 
 # What is broken is found, and made small.
@@ -219,7 +219,7 @@ def test_scratch_that_overlaps_a_live_buffer_is_found_and_shrunk(monkeypatch: py
     break_text(monkeypatch, at_the_bottom)
     turned = blocked(8).replace("[1, 2]", "[2, 1]").replace("order = [1, 0]", "order = [0, 1]")
     inner = (Add(3), Convert(turned), Add(5), Convert(blocked(8)))
-    one = program(Add(1), Park(SWIZZLED, blocked(8), blocked(8), inner), shape=(64, 64), element="f16")
+    one = program(Add(1), Park(SWIZZLED, blocked(8), blocked(8), inner), shape=(32, 32), element="f16")
     failure = main.totals_of(one, ours_alone).failures[0]
     assert failure.kind == "wrong"
     small = shrunk(failure)

@@ -40,12 +40,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"
 
 def test_wrong_inputs_end_in_a_diagnostic(tmp_path: Path) -> None:
     rng = random.Random(5)
-    found = Runner(tmp_path, 60).tally(input_mutants.case(rng, most_bytes=2500) for _ in range(120))
+    found = Runner(tmp_path, 60).tally(input_mutants.case(rng, most_bytes=2500) for _ in range(60))
     assert [(outcome, case.shown, ended.err[-500:]) for outcome, case, ended in found.findings] == []
-    assert found.cases == 120
-    assert found.outcomes["refused"] > 40
-    assert found.outcomes["accepted"] > 3
-    assert found.outcomes["wrong command line"] > 1
+    assert found.cases == 60
+    assert found.outcomes["refused"] > 20
+    assert found.outcomes["accepted"] > 1
+    assert found.outcomes["wrong command line"] > 0
 
 
 def test_what_may_not_be_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,12 +50,16 @@ def spec_kernel() -> Any:
     return triton.compile(spec.source(), target=CUDA, options=dict(spec.options))
 
 
-@pytest.mark.parametrize("make", [lambda: compile_kernel(row_sums), spec_kernel], ids=["row_sums", "matmul"])
-def test_the_code_is_that_of_each_alone(make: Any) -> None:
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [(lambda: compile_kernel(row_sums), NAMES), (spec_kernel, NAMES[::3])],
+    ids=["row_sums", "matmul"],
+)
+def test_the_code_is_that_of_each_alone(make: Any, names: list[str]) -> None:
     kernel = make()
     together = Variants(kernel)
-    digests = {name: together.make(name).digest for name in NAMES}
-    assert digests == {name: code_digest(compiled(kernel, f"variant:{name}")[0]) for name in NAMES}
+    digests = {name: together.make(name).digest for name in names}
+    assert digests == {name: code_digest(compiled(kernel, f"variant:{name}")[0]) for name in names}
     assert len(set(digests.values())) > 1
 
 

@@ -53,7 +53,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[MeasuringPlan]:
     return plans
 
 
-@pytest.mark.parametrize("options", [[], ["--compile-first"], ["--jobs", "1"]])
+@pytest.mark.parametrize("options", [["--compile-first"], ["--jobs", "1"]])
 def test_a_program_is_tuned(
     options: list[str], ran: list[MeasuringPlan], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,8 @@ CONVERSIONS = {
 }
 KINDS = [ROWS, COLUMNS, MMA, MMA3, OPERAND, MFMA, SWIZZLED]
 SHAPES = ["64x64", "128x128"]
+IN_TURN = list(zip(CONVERSIONS, itertools.cycle(SHAPES), strict=False))
+"""Each conversion for one of the shapes."""
 # Lanes and registers are spread over both dimensions, and one bit of each is a sum.
 TWISTED = (
     '{"register": [[0, 1], [1, 32], [32, 0], [4, 4]], "lane": [[2, 0], [0, 2], [4, 0], [8, 8], [0, 16]], '
@@ -121,7 +123,7 @@ def test_the_tile_of_a_conversion_repeats_in_both() -> None:
 # What fits
 
 
-@pytest.mark.parametrize(("name", "shape"), list(itertools.product(CONVERSIONS, SHAPES)))
+@pytest.mark.parametrize(("name", "shape"), IN_TURN)
 def test_a_conversion_is_below_120_lines_of_100_columns(name: str, shape: str) -> None:
     source, destination, machine = CONVERSIONS[name]
     text = drawn([of(source, shape), of(destination, shape)], "text", None, machine, None).decode()
@@ -138,7 +140,7 @@ def test_a_layout_is_below_120_lines(kind: str, shape: str) -> None:
     assert text.count("\n") < 120
 
 
-@pytest.mark.parametrize(("name", "shape"), list(itertools.product(CONVERSIONS, SHAPES)))
+@pytest.mark.parametrize(("name", "shape"), IN_TURN)
 def test_a_picture_fits_a_screen_and_hides_nothing(name: str, shape: str) -> None:
     source, destination, machine = CONVERSIONS[name]
     shown = [of(source, shape), of(destination, shape)]
@@ -174,8 +176,7 @@ def test_a_picture_of_more_than_one_slice_or_layout_fits() -> None:
         assert overlaps(boxes) == []
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", CONVERSIONS)
+@pytest.mark.parametrize(("name", "shape"), IN_TURN)
 def test_a_conversion_has_both_layouts_beside_each_other(name: str, shape: str) -> None:
     source, destination, machine = CONVERSIONS[name]
     assert are_beside([of(source, shape), of(destination, shape)], machine)

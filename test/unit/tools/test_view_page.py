@@ -196,8 +196,7 @@ def sized(browser: Any) -> Iterator[Any]:
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize(("name", "size"), list(zip(LARGE, SIZES, strict=True)))
 def test_every_cell_is_to_be_seen_at_every_size(
     browser: Any, sized: Any, tmp_path: Path, name: str, size: tuple[int, int]
 ) -> None:

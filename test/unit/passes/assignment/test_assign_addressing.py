@@ -53,7 +53,7 @@ def tensors(draw: st.DrawFn) -> Expression:
     return draw(expressions(draw(SHAPES), draw(st.integers(0, 2))))
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(tensors())
 def test_what_is_known_is_so(expression: Expression) -> None:
     deltas = [delta for bits in expression.known.deltas for delta in bits]
@@ -63,7 +63,7 @@ def test_what_is_known_is_so(expression: Expression) -> None:
     check(expression)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), SHAPES, st.sampled_from([1, 2, 4, 8]))
 def test_pointers_count_bytes(data: st.DataObject, shape: tuple[int, ...], size: int) -> None:
     known, base, text = scalars(data.draw)
@@ -87,7 +87,7 @@ def test_every_predicate_of_mlir_has_its_number() -> None:
     assert set(COMPARED) == set(addressing.PREDICATES)
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data(), SHAPES)
 def test_masks_change_only_where_they_may(data: st.DataObject, shape: tuple[int, ...]) -> None:
     mask, flags, text = data.draw(comparisons(shape))
@@ -95,7 +95,7 @@ def test_masks_change_only_where_they_may(data: st.DataObject, shape: tuple[int,
     check_mask(mask, flags)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), SHAPES, st.sampled_from([(32,), (2, 16), (4, 2, 4)]))
 def test_masks_change_where_they_did_in_another_shape(
     data: st.DataObject, shape: tuple[int, ...], other: tuple[int, ...]
@@ -106,7 +106,7 @@ def test_masks_change_where_they_did_in_another_shape(
     check_mask(addressing.reshape_mask(mask, other), flags.reshape(VALUATIONS, *other))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), SHAPES)
 def test_masks_agree(data: st.DataObject, shape: tuple[int, ...]) -> None:
     first, second = data.draw(comparisons(shape)), data.draw(comparisons(shape))

@@ -66,7 +66,7 @@ def conversions(root: Module) -> int:
     return sum(op.name == CONVERT for op in operations(root.operation))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
+@pytest.mark.parametrize("path", MODULES[::3], ids=IDS[::3])
 def test_real_modules(path: Path) -> None:
     """Cheaper if changed; the same computation; taken by Triton; explained; the same when asked again."""
     root = upstream(path)
@@ -137,8 +137,15 @@ def test_conversions_that_are_left_are_right(name: str) -> None:
     assert len(checked) <= conversions(root)
 
 
-@pytest.mark.parametrize("gpu", ["cuda:80", "cuda:90", "cuda:100"])
-@pytest.mark.parametrize("name", ["bn_nhwc-1", "emb_sum-0", "cross_entropy", "instance_norm"])
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        ("bn_nhwc-1", "cuda:80"),
+        ("emb_sum-0", "cuda:90"),
+        ("cross_entropy", "cuda:100"),
+        ("instance_norm", "cuda:90"),
+    ],
+)
 def test_assigned_modules_compile(name: str, gpu: str) -> None:
     root, outcome = assigned(path_of(name), gpu)
     assert outcome.succeeded

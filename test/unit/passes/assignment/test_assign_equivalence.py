@@ -249,7 +249,7 @@ unchanged = functools.cache(upstream)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_what_computes_something_else_is_noticed(mutation: Mutation) -> None:
     tried = 0
-    for path in MODULES:
+    for path in MODULES[::2]:
         root = unchanged(path)
         numbering = Numbering()
         before = numbering.of(root.operation)
@@ -263,7 +263,7 @@ def test_what_computes_something_else_is_noticed(mutation: Mutation) -> None:
 
 @pytest.mark.parametrize("name", ["tt.store", "tt.load"])
 def test_what_has_an_effect_cannot_go(name: str) -> None:
-    for path in MODULES:
+    for path in MODULES[::3]:
         root = upstream(path)
         numbering = Numbering()
         before = numbering.of(root.operation)
@@ -288,7 +288,7 @@ def rewritten(root: Module, choose: Callable[[int], int]) -> tuple[Module, int]:
     return root, sum(encoding != group.encoding for group, encoding in chosen.items())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
+@pytest.mark.parametrize("path", MODULES[1::3], ids=IDS[1::3])
 def test_any_assignment_computes_the_same(path: Path) -> None:
     """And Triton finds nothing wrong with the module."""
     for seed in range(2):
@@ -308,7 +308,7 @@ def test_assignments_differ() -> None:
     assert sum(map(bool, changed)) > len(MODULES) * 0.9
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
+@pytest.mark.parametrize("path", MODULES[2::3], ids=IDS[2::3])
 def test_choosing_what_is_there_changes_no_layout(path: Path) -> None:
     root = upstream(path)
     types = sorted(str(result.type) for op in operations(root.operation) for result in op.results)

@@ -61,14 +61,14 @@ def test_memory_in_partitions_has_no_offsets() -> None:
 RANDOM = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(RANDOM.map(tile), st.sampled_from(["store", "alloc", "load"]))
 def test_triton_emits_what_is_predicted(drawn: tuple[LinearLayout, str, str], access: str) -> None:
     """As many instructions, as wide; or those for matrices where these are foreseen."""
     assert instruction_difference(LocalKernel(*drawn, access)) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(RANDOM.map(tile))
 def test_wavefronts_are_those_of_the_addresses(drawn: tuple[LinearLayout, str, str]) -> None:
     """A bank serves one word at a time, all lanes that ask for it."""
@@ -100,7 +100,7 @@ def sums(columns: list[int]) -> list[int]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data(), st.sampled_from([(64, 64), (32, 64), (64, 128)]), st.sampled_from([(4096, 1), (1, 4096)]))
 def test_copies_take_neighbours_in_both_memories(
     data: st.DataObject, shape: tuple[int, int], strides: tuple[int, int]

@@ -41,7 +41,7 @@ from triton_linear.tools.support import compile as compiler
 RANDOM = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(RANDOM.map(global_kernel))
 def test_triton_emits_what_is_predicted(kernel: GlobalKernel) -> None:
     instructions, width = predicted(access_of(kernel.text), kernel.layout)
@@ -127,7 +127,7 @@ def check_sizes(layout: LinearLayout, shape: tuple[int, ...], lanes: int, warps:
     assert all(any(basis) for basis in dict(layout.bases)[REGISTER])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), SHAPES, st.sampled_from([5, 6]), st.integers(0, 3))
 def test_coalesced_layouts_hold_every_element_at_the_least_cost(
     data: st.DataObject, shape: tuple[int, ...], lanes: int, warps: int
@@ -152,7 +152,7 @@ def test_coalesced_layouts_hold_every_element_at_the_least_cost(
     assert dense.clocks(best, H200)[0] <= dense.clocks(other, H200)[0] * 1.000001
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data(), SHAPES, st.sampled_from([5, 6]), st.integers(0, 3))
 def test_layouts_that_meet_have_the_same_warps(
     data: st.DataObject, shape: tuple[int, ...], lanes: int, warps: int
@@ -180,7 +180,7 @@ def test_a_transposition_meets_in_warps_that_hold_whole_sectors() -> None:
 # Encodings
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(RANDOM.map(unit_layout))
 def test_the_text_of_a_layout_denotes_it(layout: LinearLayout) -> None:
     shape = tuple(size for _, size in layout.out_dims)
@@ -204,7 +204,7 @@ def blocked(draw: st.DrawFn) -> tuple[str, tuple[int, int]]:
     return text, draw(st.sampled_from([(64, 32), (16, 16), (8, 128), (256, 4), (1, 64)]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(blocked())
 def test_blocked_layouts_are_found_again(case: tuple[str, tuple[int, int]]) -> None:
     text, shape = case

@@ -54,7 +54,7 @@ def problems(
     return problem, unary, pairs
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(problems())
 def test_elimination_finds_the_best(
     case: tuple[Problem, list[np.ndarray], list[tuple[int, int, np.ndarray]]],

@@ -185,9 +185,14 @@ def clustered(operation: str, block: str, ctas: int) -> str:
 
 
 @ordered
-@pytest.mark.parametrize("operation", ["sum", "argmax", "fsum", "mixed"])
 @pytest.mark.parametrize(
-    ("block", "ctas"), [("[[1, 0]]", 2), ("[[0, 0]]", 2), ("[[1, 0], [0, 0]]", 4), ("[[1, 0], [2, 0]]", 4)]
+    ("operation", "block", "ctas"),
+    [
+        ("sum", "[[1, 0]]", 2),
+        ("argmax", "[[0, 0]]", 2),
+        ("fsum", "[[1, 0], [0, 0]]", 4),
+        ("mixed", "[[1, 0], [2, 0]]", 4),
+    ],
 )
 def test_each_cta_of_a_cluster_reduces_what_it_has(operation: str, block: str, ctas: int) -> None:
     text = clustered(operation, block, ctas)

@@ -29,6 +29,13 @@ from triton_linear.tools.support.functions import lower_kernel, registers_of
 
 STAYS = ("welford",) if installed_release() in REDUCTIONS_CONVERT else ()
 """Lanes keep what they combined in different orders, in Triton's own lowering too."""
+PAIRS = [
+    (kind, operation)
+    for row, kind in enumerate(KINDS)
+    for column, operation in enumerate(name for name in REGIONS if name not in STAYS)
+    if (row + column) % 4 < 2
+]
+"""Half of them: each kind of layout with some operations, each operation with some kinds."""
 
 
 @pytest.fixture
@@ -38,8 +45,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("operation", [name for name in REGIONS if name not in STAYS])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "operation"), PAIRS)
 def test_every_kind_of_layout_gives_what_triton_gives(kind: str, operation: str) -> None:
     number = list(KINDS).index(kind) + list(REGIONS).index(operation)
     for axis in (0, 1):
