@@ -197,9 +197,7 @@ class _Fetcher:
     def __init__(self, plan: GatherSharedPlan, values: _Values, base: str) -> None:
         self._plan, self._values, self._base = plan, values, base
         self._own_bits = len(plan.store.columns)
-        self._in_cluster = functools.cache(
-            lambda: in_cluster(values.writer, values.machine, self._own_bits)
-        )
+        self._in_cluster = functools.cache(lambda: in_cluster(values.writer, values.machine, self._own_bits))
         self._origin = self._by_thread(plan.address_by_thread)
         self._rank = None if plan.ranks is None else self._by_thread(plan.ranks.columns)
         self._memory_of = functools.cache(self._memory)

@@ -326,7 +326,8 @@ class _Planner:
             return tuple(placement.locate(column, 1)[1] for column in columns)
 
         fetches: list[list[Fetch]] = [[] for _ in range(placement.round_count)]
-        far = [0] * len(gathered.elements) if gathered.ranks is None else f2.sums(gathered.ranks.register)
+        known = gathered.ranks
+        far = [0] * len(gathered.elements) if known is None else f2.sums(known.register)
         ranks: list[list[int]] = [[] for _ in fetches]
         first: dict[int, tuple[int, int]] = {}
         outputs: list[tuple[int, int]] = []
@@ -357,8 +358,8 @@ class _Planner:
             fetches=tuple(map(tuple, fetches)),
             outputs=tuple(starts[round_] + number for round_, number in outputs),
             scratch_bytes=tile << (warps if gathered.scope == "warp" else 0),
-            ranks=gathered.ranks and Ranks(gathered.ranks.thread, tuple(map(tuple, ranks))),
-            rank_by_index=() if gathered.ranks is None else gathered.ranks.axis,
+            ranks=None if known is None else Ranks(known.thread, tuple(map(tuple, ranks))),
+            rank_by_index=() if known is None else known.axis,
         )
 
 
@@ -421,7 +422,9 @@ def _mean_far_sectors(by_thread: Columns, by_index: Columns, rank: int, own_bits
         thread = rng.randrange(1 << len(by_thread)) >> lane_bits << lane_bits
         own = thread >> own_bits
         start = f2.multiply_vector(by_thread, thread) ^ rank << _RANK
-        places = {start ^ lane ^ step for lane, step in zip(lanes, rng.choices(moved, k=len(lanes)), strict=True)}
+        places = {
+            start ^ lane ^ step for lane, step in zip(lanes, rng.choices(moved, k=len(lanes)), strict=True)
+        }
         touched += len({place // SECTOR for place in places if place >> _RANK != own})
     return touched / _DRAWS
 

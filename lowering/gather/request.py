@@ -104,7 +104,9 @@ def _across(held: Hardware, beside: Hardware, along: Columns, elements: tuple[in
     inside = (*held.lane, *held.register, *held.warp)
     # Of several solutions `solve` takes that of the first columns: it goes to another CTA only if it must.
     span = f2.Echelon((*inside, *held.block))
-    if not all(column in span for column in (*along, *beside.lane, *beside.register, *beside.warp, *beside.block)):
+    if not all(
+        column in span for column in (*along, *beside.lane, *beside.register, *beside.warp, *beside.block)
+    ):
         return "the source does not hold every element"
 
     @functools.cache

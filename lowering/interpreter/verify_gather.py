@@ -39,9 +39,9 @@ def verify_gather(
 
     Requires: the layouts are as for `plan_gather`; the function takes the structs of both and a pointer to
     `shared_bytes` of shared memory, and returns a struct with a field for each index register.
-    Ensures: deterministic; every copy of an element and of an index is fed and checked, in all CTAs of a cluster:
-    together if elements cross CTAs or their places depend on the rank, else one after the other; `counts` are
-    those of one draw, in all CTAs or in one.
+    Ensures: deterministic; every copy of an element and of an index is fed and checked, in all CTAs of a
+    cluster: together if elements cross CTAs or their places depend on the rank, else one after the other;
+    `counts` are those of one draw, in all CTAs or in one.
 
     Raises SimulationError if the function cannot be run.
     """

@@ -128,7 +128,8 @@ class GatherSharedPlan:
 
     Columns of `address_by_thread` beyond those of lanes and warps belong to the rank of the CTA in its cluster.
     With scope "cluster", a fetch loads from the CTA whose rank is that of `ranks`, by its place in the rounds,
-    xor `rank_by_index[j]` over the set bits j of the index; each CTA has scratch of its own at the same address.
+    xor `rank_by_index[j]` over the set bits j of the index. Each CTA has scratch of its own at the same
+    address.
     """
 
     source_registers: int

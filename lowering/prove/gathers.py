@@ -163,9 +163,7 @@ class _Memory:
         here = (*((0,) * self._own), *(1 << bit for bit in range(self._ctas)))
         beyond = (0,) * (len(self._threads) - len(plan.address_by_thread))
         self._stores = self._placed((*plan.store.columns, *((0,) * self._ctas)), here)
-        self._loads = self._placed(
-            (*plan.address_by_thread, *beyond), here if ranks is None else ranks.columns
-        )
+        self._loads = self._placed((*plan.address_by_thread, *beyond), here if ranks is None else ranks.columns)
         by_index = (0,) * plan.axis_bits if ranks is None else plan.rank_by_index
         self._indices = self._placed(plan.address_by_index, by_index)
 

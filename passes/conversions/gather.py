@@ -74,8 +74,9 @@ class LowerGathers(Planning):
     these serve nothing else and all of it is cheaper so, what becomes of the result included: that has the
     layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
     a remark: its layouts are not known, it asks other CTAs in a warp-specialised region or with a release that
-    does not order that (`CLUSTERS_ORDERED`), it costs more, it takes accumulators of `wgmma`, it is in a function
-    that a warp-specialised region calls, or it is there so that copies become alike (`ll.agree`). With `lowering=legacy` all that can be go through shared memory as Triton's once did
+    does not order that (`CLUSTERS_ORDERED`), it costs more, it takes accumulators of `wgmma`, it is in a
+    function that a warp-specialised region calls, or it is there so that copies become alike (`ll.agree`). With
+    `lowering=legacy` all that can be go through shared memory as Triton's once did
     (`lowering/gather/memory.py`), from the fewest conversions.
 
     Requires: nothing.

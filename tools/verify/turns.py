@@ -1,8 +1,8 @@
 """Check the cluster exchanges of a kernel that alternate between two pieces of scratch.
 
-The exchanges, conversions and gathers, are run one after another, in the order of the kernel. If one lacks a barrier, it races with the
-next exchange that stores to the same piece. The body of each loop is run twice. Kernels with branches are
-left out.
+The exchanges, of conversions and of gathers, are run one after another, in the order of the kernel. If one
+lacks a barrier, it races with the next exchange that stores to the same piece. The body of each loop is run
+twice. Kernels with branches are left out.
 """
 
 from __future__ import annotations

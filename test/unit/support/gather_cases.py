@@ -79,8 +79,8 @@ def in_cluster(rng: random.Random, case: Case) -> Case:
 
 
 def across_ctas(rng: random.Random, target: Target) -> Case:
-    """A gather by 2 to 16 CTAs of up to 4 warps, each of which may hold and want anything: parts of the axis, rows,
-    or copies."""
+    """A gather by 2 to 16 CTAs of up to 4 warps, each of which may hold and want anything: parts of the axis,
+    rows, or copies."""
     warp_bits, cta_bits, rank = rng.randrange(3), rng.randint(1, 4), rng.choice((1, 2, 2, 3))
     most = 13 // rank
     sizes = [1 << rng.randint(0, most) for _ in range(rank)]
