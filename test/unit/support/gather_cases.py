@@ -82,7 +82,7 @@ def across_ctas(rng: random.Random, target: Target) -> Case:
     """A gather by 2 to 16 CTAs of up to 4 warps, each of which may hold and want anything: parts of the axis,
     rows, or copies."""
     warp_bits, cta_bits, rank = rng.randrange(3), rng.randint(1, 4), rng.choice((1, 2, 2, 3))
-    most = 13 // rank
+    most = 11 // rank
     sizes = [1 << rng.randint(0, most) for _ in range(rank)]
     axis = rng.randrange(rank)
     sizes[axis] = max(sizes[axis], 1 << rng.randint(1, most))
