@@ -169,6 +169,32 @@ ordered = pytest.mark.skipif(
 
 
 @ordered
+@pytest.mark.parametrize("ours", [False, True], ids=["stock", "ours"])
+def test_a_cluster_reverses_a_tensor_and_stock_triton_does_not(ours: bool) -> None:
+    """Each of two CTAs has a half, and wants the other; Triton 3.9 loads from the own one."""
+    shape = "sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1]]"
+    place = f"#ttg.blocked<{{{shape}}}>"
+    values, numbers = f"tensor<512xi32, {place}>", f"tensor<512xi32, {place}>"
+    body = f"""%c = tt.gather %x[%i] {{axis = 0 : i32}} : ({values}, {numbers}) -> {values}
+    {sink("%c", values, "result")}"""
+    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}").replace(
+        'num-ctas" = 1', 'num-ctas" = 2'
+    )
+    kernel = lower_kernel(text, "kernel.ttgir", "cuda:90", LOWERING if ours else None)
+    layout = encodings.held_layout_of(place, (512,), 32)
+    held = np.concatenate([held_elements(layout, 32, 4, cta) for cta in range(2)], axis=1)
+    registers = [
+        list(given[held][:, None].astype(np.uint64)) for given in (np.arange(512) + 7, 511 - np.arange(512))
+    ]
+    outcome = kernel.run(registers, ctas=2)
+    given, undefined = outcome.sinks["result"]
+    if ours:
+        assert np.array_equal(given[:, 0], 511 - held + 7) and not undefined.any() and not outcome.races
+    elif installed_release() == (3, 9):
+        assert "mapa" not in kernel.text and undefined.all()
+
+
+@ordered
 def test_what_other_ctas_hold_is_left_in_a_region_with_a_remark() -> None:
     place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", ", CGALayout = [[0, 1]]}>")
     values, numbers = f"tensor<128x64xf32, {place}>", f"tensor<128x64xi32, {place}>"
