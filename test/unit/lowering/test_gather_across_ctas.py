@@ -151,6 +151,34 @@ def test_where_it_depends_on_the_cta_alone_one_mapa_does() -> None:
     assert refuted_gather(plan, src, index, 1) is None
 
 
+def test_registers_tell_ctas_apart() -> None:
+    """Each CTA has half of the rows, and wants all of them for half of the columns."""
+    rows = [(1 << bit, 0) for bit in range(5)]
+    held = {REGISTER: [(0, 1), (0, 2)], LANE: rows, WARP: [], BLOCK: [(32, 0)]}
+    asked = {REGISTER: [(0, 1), (32, 0)], LANE: rows, WARP: [], BLOCK: [(0, 2)]}
+    src, index = (LinearLayout.from_bases(list(side.items()), ["dim0", "dim1"]) for side in (held, asked))
+    case = Case(src, index, 1, F32, I32)
+    plan = planned(case)
+    assert plan.ranks == Ranks((0,) * 6, ((0, 0, 1, 1),))
+    text = code(case, plan)
+    assert text.count("nvvm.mapa") == 2
+    assert run(text, case, plan).ok
+    assert refuted_gather(plan, src, index, 1) is None
+
+
+def test_rows_of_another_cta_may_be_those_of_a_lane() -> None:
+    """CTAs have the same rows on both sides, and a lane of the index asks for the other's too."""
+    rows = [(1 << bit, 0) for bit in range(5)]
+    held = {REGISTER: [(0, 1), (0, 2)], LANE: rows, WARP: [], BLOCK: [(32, 0)]}
+    asked = {REGISTER: [(0, 1), (0, 2), (1, 0)], LANE: [(32, 0), *rows[1:]], WARP: [], BLOCK: [(32, 0)]}
+    src, index = (LinearLayout.from_bases(list(side.items()), ["dim0", "dim1"]) for side in (held, asked))
+    case = Case(src, index, 1, F32, I32)
+    plan = planned(case)
+    assert plan.ranks == Ranks((1, 0, 0, 0, 0, 1), ((0,) * 8,))
+    assert run(code(case, plan), case, plan).ok
+    assert refuted_gather(plan, src, index, 1) is None
+
+
 def test_what_the_own_cta_has_at_a_place_of_its_rank_is_loaded_from_it() -> None:
     """The source is held by both CTAs, and each wants half of the rows."""
     rows = [(1 << bit, 0) for bit in range(5)]
@@ -231,17 +259,8 @@ def test_a_wrong_rank_in_mapa_is_found() -> None:
 def test_a_load_from_the_own_cta_is_found() -> None:
     case = case_of()
     plan = planned(case)
-    broken = re.sub(
-        r"nvvm\.mapa (%\w+), %\w+ : \S+ -> \S+",
-        r"llvm.addrspacecast \1 : !llvm.ptr<3> to !llvm.ptr<3>",
-        code(case, plan),
-    )
-    near = broken.replace("!llvm.ptr<7>", "!llvm.ptr<3>")
-    near = re.sub(
-        r"llvm\.addrspacecast (%\w+) : .*",
-        r"llvm.getelementptr \1[0] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8",
-        near,
-    )
+    own = r"llvm.getelementptr \1[0] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"
+    near = re.sub(r"nvvm\.mapa (%\w+), .*", own, code(case, plan)).replace("!llvm.ptr<7>", "!llvm.ptr<3>")
     verdict = run(near, case, plan)
     assert verdict.wrong == pytest.approx(verdict.checked / 2, rel=0.2)
 

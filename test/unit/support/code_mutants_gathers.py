@@ -12,9 +12,9 @@ REFUTED_ASKING = f"{ASKING}::test_plans_that_name_a_wrong_cta_are_refuted"
 GATHER_PASS = "test/unit/passes/test_gather_pass.py"
 
 
-def asking(function: str, old: str, new: str, breaks: str, file: str = "gather/request") -> CodeMutant:
+def asking(function: str, old: str, new: str, breaks: str) -> CodeMutant:
     """A plan of a gather across CTAs that is wrong."""
-    return planned(file, function, old, new, breaks, RUN_ASKING, proof=PROVED_ASKING)
+    return planned("gather/request", function, old, new, breaks, RUN_ASKING, proof=PROVED_ASKING)
 
 
 def gathered(function: str, old: str, new: str, breaks: str) -> CodeMutant:
@@ -25,8 +25,16 @@ MUTANTS: tuple[CodeMutant, ...] = (
     asking(
         "_stays",
         "held.block == beside.block and all((column in own for column in asked))",
+        "all((column in own for column in asked))",
+        "CTAs that want rows of others gather from their own memory",
+    ),
+    emitted(
+        "gather/request",
+        "_stays",
+        "held.block == beside.block and all((column in own for column in asked))",
         "held.block == beside.block",
-        "a gather asks another CTA of the cluster through its own memory",
+        "lanes that want rows of another CTA gather from their own memory",
+        f"{ASKING}::test_rows_of_another_cta_may_be_those_of_a_lane",
     ),
     asking(
         "_across",
@@ -40,12 +48,13 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "rank(wanted ^ own)",
         "what the own CTA has is gathered from CTA 0",
     ),
-    asking(
+    emitted(
+        "gather/memory",
         "_Planner._plan",
         "ranks[round_].append(rank)",
         "ranks[round_].append(0)",
         "registers of a gather tell no CTAs apart",
-        "gather/memory",
+        f"{ASKING}::test_registers_tell_ctas_apart",
     ),
     gathered(
         "_through_memory",

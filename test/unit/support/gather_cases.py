@@ -78,11 +78,11 @@ def in_cluster(rng: random.Random, case: Case) -> Case:
     return replace(case, src=of(case.src), index=of(case.index))
 
 
-def across_ctas(rng: random.Random, target: Target) -> Case:
-    """A gather by 2 to 16 CTAs of up to 4 warps, each of which may hold and want anything: parts of the axis,
-    rows, or copies."""
+def across_ctas(rng: random.Random, target: Target, bits: int = 11) -> Case:
+    """A gather from at most 2^`bits` elements by 2 to 16 CTAs of up to 4 warps, each of which may hold and want
+    anything: parts of the axis, rows, or copies."""
     warp_bits, cta_bits, rank = rng.randrange(3), rng.randint(1, 4), rng.choice((1, 2, 2, 3))
-    most = 11 // rank
+    most = bits // rank
     sizes = [1 << rng.randint(0, most) for _ in range(rank)]
     axis = rng.randrange(rank)
     sizes[axis] = max(sizes[axis], 1 << rng.randint(1, most))
