@@ -118,10 +118,18 @@ class CallWriter:
         body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
         if call.partition is not None:
             body.rank = None  # nothing of the function around it is known there
+        closes = turn is None or turn.closes
         if isinstance(call.stub, GatherStub):
             assert isinstance(signature, GatherSignature)  # it is that of the stub
             result = emit_gather_body(
-                call.stub.plan, signature, self._target, body, names[0], names[1], f"{prefix}scratch"
+                call.stub.plan,
+                signature,
+                self._target,
+                body,
+                names[0],
+                names[1],
+                f"{prefix}scratch",
+                closes=closes,
             )
         else:
             assert isinstance(signature, Signature)
@@ -135,7 +143,7 @@ class CallWriter:
                 call.stub.accumulators,
                 call.stub.loose,
                 call.stub.unpacks,
-                closes=turn is None or turn.closes,
+                closes=closes,
             )
         if call.partition is None:
             self._uses_thread |= body.uses_thread

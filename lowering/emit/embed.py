@@ -189,7 +189,9 @@ def _turns(
 ) -> dict[int, Turn]:
     """How the exchanges of a cluster could take turns with scratch of their own."""
     plans = ((n, call.stub.plan) for n, call in calls.items())
-    across = {n for n, plan in plans if isinstance(plan, SharedPlan) and plan.scope == CLUSTER}
+    across = {
+        n for n, plan in plans if isinstance(plan, SharedPlan | GatherSharedPlan) and plan.scope == CLUSTER
+    }
     return program.turns(frame, across) if frame is not None and across else {}
 
 

@@ -10,8 +10,8 @@ from triton_linear.lowering.emit.elements import from_integer, half_of, packed_w
 from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import Part, Parts, parts_of
 from triton_linear.lowering.emit.shared import pointers, store_words
-from triton_linear.lowering.emit.text import I32, I64, SHARED, FunctionWriter, struct_type
-from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
+from triton_linear.lowering.emit.text import CLUSTER_SHARED, I32, I64, SHARED, FunctionWriter, struct_type
+from triton_linear.lowering.emit.words import WordWriter, in_cluster, linear_in_thread
 from triton_linear.lowering.gather.shuffles import lane_shift, multiplier, segments_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import (
@@ -23,6 +23,7 @@ from triton_linear.lowering.plan.gathers import (
     GatherSharedPlan,
 )
 from triton_linear.lowering.plan.packing import stored_words
+from triton_linear.lowering.plan.plans import CLUSTER
 from triton_linear.lowering.target.targets import Target
 
 
@@ -74,14 +75,16 @@ def emit_gather_body(
     source: str,
     index: str,
     base: str,
+    closes: bool = True,
 ) -> str:
     """Write the code of a gather; return the name of the struct of result registers.
 
-    `base` names the pointer to the scratch; code without scratch does not use it.
+    `base` names the pointer to the scratch; code without scratch does not use it. `closes`: in a cluster, write
+    the barrier behind the loads.
     """
     values = _Values(signature, target, writer, source, index)
     if isinstance(plan, GatherSharedPlan):
-        results = _through_memory(plan, values, base)
+        results = _through_memory(plan, values, base, closes)
     else:
         results = _Gather(plan, values).results()
     type_ = writer.type(signature.result)
@@ -152,7 +155,7 @@ class _Values:
         return functools.reduce(lambda a, b: writer.binary("xor", a, b), known)
 
 
-def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[str]:
+def _through_memory(plan: GatherSharedPlan, values: _Values, base: str, closes: bool) -> list[str]:
     """Write a gather through shared memory; return the result of each fetch."""
     writer, machine = values.writer, values.machine
     storing = stored_words(plan)
@@ -165,8 +168,8 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[
     half = half_of(values.signature.element)
     sources = WordWriter(writer, machine, slots, word, storing.given, half)
     store_address = pointers(writer, machine.thread(writer), plan.store.columns, base)
-    origin = values.by_thread(plan.address_by_thread)
-    results: list[str] = []
+    fetcher = _Fetcher(plan, values, base)
+    loaded: list[str] = []
     written = 0
     if plan.waits:
         machine.barrier(writer, plan.scope)
@@ -182,29 +185,64 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str) -> list[
             words = [sources.word(number) for number in made]
             store_words(writer, machine, plan.store, words, store_address(access.offset))
         machine.barrier(writer, plan.scope)
-        results += [_fetched(plan, values, fetch, origin, base) for fetch in fetches]
-    return results
+        loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]
+    if closes and plan.scope == CLUSTER:
+        machine.barrier(writer, plan.scope)
+    return loaded
 
 
-def _fetched(plan: GatherSharedPlan, values: _Values, fetch: Fetch, origin: str | None, base: str) -> str:
-    """Write one fetch; return its result."""
-    writer = values.writer
-    number = values.number(fetch.index)
-    if factor := multiplier(plan.address_by_index, values.target):
-        product = writer.binary("mul", number, writer.constant(factor))
-        mask = functools.reduce(int.__or__, plan.address_by_index)
-        by_index: str | None = writer.binary("and", product, writer.constant(mask))
-    else:
-        by_index = linear_in_thread(writer, number, plan.address_by_index)
-    # In bits that neither thread nor index sets, xor is addition, and becomes an immediate offset.
-    moving = functools.reduce(int.__or__, (*plan.address_by_index, *plan.address_by_thread), 0)
-    address = values.sum((by_index, origin), fetch.offset & moving)
-    place = writer.op(f"llvm.getelementptr {base}[{address}] : ({SHARED}, {I32}) -> {SHARED}, i8")
-    if rest := fetch.offset & ~moving:
-        place = writer.op(f"llvm.getelementptr {place}[{rest}] : ({SHARED}) -> {SHARED}, i8")
-    bits = 8 * plan.element_bytes
-    loaded = writer.op(f"llvm.load {place} {{alignment = {plan.element_bytes} : i64}} : {SHARED} -> i{bits}")
-    return from_integer(writer, loaded, values.signature.element)
+class _Fetcher:
+    """Writes the loads of a gather through shared memory."""
+
+    def __init__(self, plan: GatherSharedPlan, values: _Values, base: str) -> None:
+        self._plan, self._values, self._base = plan, values, base
+        self._own_bits = len(plan.store.columns)
+        self._in_cluster = functools.cache(lambda: in_cluster(values.writer, values.machine, self._own_bits))
+        self._origin = self._by_thread(plan.address_by_thread)
+        self._rank = None if plan.ranks is None else self._by_thread(plan.ranks.columns)
+        self._memory_of = functools.cache(self._memory)
+
+    def load(self, fetch: Fetch, round_: int, number: int) -> str:
+        """Write a load, the one with this number in its round; return its result."""
+        plan, values, writer = self._plan, self._values, self._values.writer
+        index = values.number(fetch.index)
+        base, space = self._base, SHARED
+        if plan.ranks is not None:
+            rank = self._by_index(index, plan.rank_by_index)
+            base, space = self._memory_of(rank, plan.ranks.loads[round_][number]), CLUSTER_SHARED
+        by_index = self._by_index(index, plan.address_by_index)
+        # In bits that neither thread nor index sets, xor is addition, and becomes an immediate offset.
+        moving = functools.reduce(int.__or__, (*plan.address_by_index, *plan.address_by_thread), 0)
+        address = values.sum((by_index, self._origin), fetch.offset & moving)
+        place = writer.op(f"llvm.getelementptr {base}[{address}] : ({space}, {I32}) -> {space}, i8")
+        if rest := fetch.offset & ~moving:
+            place = writer.op(f"llvm.getelementptr {place}[{rest}] : ({space}) -> {space}, i8")
+        bits = 8 * plan.element_bytes
+        loaded = writer.op(f"llvm.load {place} {{alignment = {plan.element_bytes} : i64}} : {space} -> i{bits}")
+        return from_integer(writer, loaded, values.signature.element)
+
+    def _memory(self, by_index: str | None, flipped: int) -> str:
+        """The pointer to the scratch of the CTA whose rank is that of the thread, xor the parts of the index
+        and of the load."""
+        writer = self._values.writer
+        rank = self._values.sum((by_index, self._rank), flipped)
+        return self._values.machine.memory_of(writer, self._base, rank)
+
+    def _by_index(self, index: str, columns: Columns) -> str | None:
+        """The xor of the columns of the set bits of an index."""
+        writer = self._values.writer
+        if factor := multiplier(columns, self._values.target):
+            product = writer.binary("mul", index, writer.constant(factor))
+            mask = functools.reduce(int.__or__, columns)
+            return writer.binary("and", product, writer.constant(mask))
+        return linear_in_thread(writer, index, columns)
+
+    def _by_thread(self, columns: Columns) -> str | None:
+        """The xor of the columns of the set bits of the thread's number: that in the cluster if some belong to
+        the rank of its CTA."""
+        if not any(columns[self._own_bits :]):
+            return self._values.by_thread(columns)
+        return linear_in_thread(self._values.writer, self._in_cluster(), columns)
 
 
 class _Gather:

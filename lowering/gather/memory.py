@@ -11,6 +11,9 @@ If every element stays in its warp, so does the exchange: each warp has its own 
 is no barrier of the CTA. Register columns that source and result share in the other dimensions can make rounds
 over less scratch.
 
+If an index may ask for what another CTA of the cluster holds, each load computes the rank of that CTA from the
+index as it does the address (`request`). The barriers are those of conversions across CTAs.
+
 `plan_legacy_gather` is the gather of Triton before it used shuffles, a baseline: every register is stored and
 every result loaded, row-major, with a barrier before the stores and one behind.
 """
@@ -23,17 +26,16 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import fields, total_bits
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.gather.request import Request
 from triton_linear.lowering.gather.shuffles import columns_beside_axis, misfit, multiplier, operations_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan
 from triton_linear.lowering.plan.packing import stored_words
-from triton_linear.lowering.plan.plans import Access, Cost, MemorySide, Rejected
+from triton_linear.lowering.plan.plans import SECTOR, Access, Cost, MemorySide, Ranks, Rejected
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.planners.exchange import Accesses, split_copies
 from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, Placement, shared_registers
@@ -43,6 +45,8 @@ from triton_linear.lowering.target.targets import Target
 
 PLANNER = "gather-shared"
 _DRAWS = 128
+_RANK = 32
+"""The bit of a place at which the rank of a CTA begins."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -64,7 +68,7 @@ def plan_gather_shared(
 
     Raises ValueError for tensors that do not agree.
     """
-    found = _Request.of(src, index, axis, target)
+    found = Request.of(src, index, axis, target)
     if isinstance(found, str):
         return Rejected(PLANNER, found)
     warps = len(found.held.warp)
@@ -103,9 +107,12 @@ def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: 
         + packing
         + plan.loads * _operations(plan.address_by_index, target)
     )
+    if plan.ranks is not None:
+        alu += plan.loads * operations_of(plan.rank_by_index)
+    far = _far_sectors(plan, target) * table.far_sector
     barrier = table.warp_barrier if plan.scope == "warp" else table.cta_barrier
-    clocks = table.clocks(busy, alu) + plan.barriers * barrier
-    stops = plan.barriers * table.barrier_wait if plan.scope == "cta" else 0.0
+    clocks = table.clocks(busy, alu, far=far) + plan.barriers * barrier
+    stops = 0.0 if plan.scope == "warp" else plan.barriers * table.barrier_wait
     latency = table.alone * (warps * busy + alu * table.lone_alu) + stops
     latency += table.memory_wait * len(plan.fetches) + table.lone_access * (plan.stores + plan.loads)
     return Cost(
@@ -208,53 +215,22 @@ def _row_major(layout: LinearLayout) -> Columns:
     return tuple(places)
 
 
-OTHER_CTAS: Final = "an index asks for what another CTA of the cluster holds"
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The columns of a gather, and its scope.
-
-    held: the source. beside: the index's layout without its coordinate on the axis. axis: the columns of the
-    index's bits. elements: the element of each register of the index.
-    """
-
-    scope: str
-    held: Hardware
-    beside: Hardware
-    axis: Columns
-    elements: tuple[int, ...]
-
-    @staticmethod
-    def of(src: LinearLayout, index: LinearLayout, axis: int, target: Target) -> _Request | str:
-        """The request for two layouts, or the reason why there is none."""
-        if reason := misfit(src, index, axis, target):
-            return reason
-        sizes = [size for _, size in src.out_dims]
-        held, beside = Hardware.of(src), columns_beside_axis(index, axis, sizes)
-        start = fields(src.out_dims)[axis][0]
-        along = tuple(1 << start + bit for bit in range(sizes[axis].bit_length() - 1))
-        elements = tuple(f2.sums(Hardware.of(index).register))
-        own = f2.Echelon((*held.lane, *held.register, *held.warp))
-        asked = (*along, *beside.lane, *beside.register, *beside.warp)
-        if held.block != beside.block or not all(column in own for column in asked):
-            return OTHER_CTAS
-        inside = f2.Echelon((*held.lane, *held.register))
-        added = tuple(theirs ^ ours for theirs, ours in zip(beside.warp, held.warp, strict=True))
-        if all(column in inside for column in (*along, *beside.lane, *beside.register, *added)):
-            return _Request("warp", held, replace(beside, warp=added), along, elements)
-        return _Request("cta", held, beside, along, elements)
-
-
 class _Planner:
     """Makes plans of one gather."""
 
-    def __init__(self, gathered: _Request, limits: ExchangeLimits) -> None:
+    def __init__(self, gathered: Request, limits: ExchangeLimits) -> None:
         self._gathered, self._limits = gathered, limits
         held, beside = gathered.held, gathered.beside
         stays = (0,) * len(held.warp) if gathered.scope == "warp" else held.warp
+        # All CTAs have the same memory layout, so ranks have no part in the placement.
         whole = Exchange(
-            held.register, held.lane, stays, beside.register, (*beside.lane, *gathered.axis), beside.warp
+            held.register,
+            held.lane,
+            stays,
+            beside.register,
+            (*beside.lane, *gathered.axis),
+            beside.warp,
+            gathered.block,
         )
         self._sharing, self._split, self._taken = split_copies(gathered.scope, whole, limits)
 
@@ -350,15 +326,19 @@ class _Planner:
             return tuple(placement.locate(column, 1)[1] for column in columns)
 
         fetches: list[list[Fetch]] = [[] for _ in range(placement.round_count)]
+        known = gathered.ranks
+        far = [0] * len(gathered.elements) if known is None else f2.sums(known.register)
+        ranks: list[list[int]] = [[] for _ in fetches]
         first: dict[int, tuple[int, int]] = {}
         outputs: list[tuple[int, int]] = []
-        for register, (element, column) in enumerate(
-            zip(gathered.elements, f2.sums(beside.register), strict=True)
+        for register, (element, column, rank) in enumerate(
+            zip(gathered.elements, f2.sums(beside.register), far, strict=True)
         ):
             if element not in first:
                 round_, offset, _ = placement.locate(column, 1)
                 first[element] = round_, len(fetches[round_])
                 fetches[round_].append(Fetch(register, offset))
+                ranks[round_].append(rank)
             outputs.append(first[element])
         starts = [0, *itertools.accumulate(map(len, fetches))]
         return GatherSharedPlan(
@@ -373,10 +353,13 @@ class _Planner:
             address_by_thread=(
                 *place(beside.lane),
                 *(column ^ own for column, own in zip(place(beside.warp), slices, strict=True)),
+                *place(gathered.block),
             ),
             fetches=tuple(map(tuple, fetches)),
             outputs=tuple(starts[round_] + number for round_, number in outputs),
             scratch_bytes=tile << (warps if gathered.scope == "warp" else 0),
+            ranks=None if known is None else Ranks(known.thread, tuple(map(tuple, ranks))),
+            rank_by_index=() if known is None else known.axis,
         )
 
 
@@ -408,6 +391,42 @@ def _mean_wavefronts(lanes: Columns, by_index: Columns, element_bytes: int, targ
         addresses = [start ^ step for start, step in zip(own, drawn, strict=True)]
         taken += _wavefronts(addresses, element_bytes, service, target)
     return taken / _DRAWS
+
+
+def _far_sectors(plan: GatherSharedPlan, target: Target) -> float:
+    """Mean sectors of other CTAs' memory that the loads of a warp touch, at random indices."""
+    if plan.ranks is None:
+        return 0.0
+    ranks = plan.ranks.columns
+    addresses = (*plan.address_by_thread, *((0,) * (len(ranks) - len(plan.address_by_thread))))
+    # What an index may add to the rank is as likely with any other rank of the same coset.
+    spread = f2.sums(f2.reduce(plan.rank_by_index))
+    loads = Counter(min(rank ^ step for step in spread) for round_ in plan.ranks.loads for rank in round_)
+    by_thread = tuple(rank << _RANK | address for rank, address in zip(ranks, addresses, strict=True))
+    by_index = zip(plan.rank_by_index, plan.address_by_index, strict=True)
+    moved = tuple(rank << _RANK | address for rank, address in by_index)
+    own_bits, lanes = len(plan.store.columns), target.lanes.bit_length() - 1
+    return sum(
+        count * _mean_far_sectors(by_thread, moved, rank, own_bits, lanes) for rank, count in loads.items()
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _mean_far_sectors(by_thread: Columns, by_index: Columns, rank: int, own_bits: int, lane_bits: int) -> float:
+    """Mean sectors of other CTAs' memory that a load of a warp touches, from a fixed sample. Places have the
+    rank of a CTA above the address; `rank` is the load's own summand."""
+    rng = random.Random(0)
+    lanes, moved = f2.sums(by_thread[:lane_bits]), f2.sums(by_index)
+    touched = 0
+    for _ in range(_DRAWS):
+        thread = rng.randrange(1 << len(by_thread)) >> lane_bits << lane_bits
+        own = thread >> own_bits
+        start = f2.multiply_vector(by_thread, thread) ^ rank << _RANK
+        places = {
+            start ^ lane ^ step for lane, step in zip(lanes, rng.choices(moved, k=len(lanes)), strict=True)
+        }
+        touched += len({place // SECTOR for place in places if place >> _RANK != own})
+    return touched / _DRAWS
 
 
 def _wavefronts(addresses: Sequence[int], width: int, service: Service, target: Target) -> int:

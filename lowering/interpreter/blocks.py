@@ -56,6 +56,7 @@ class StraightLine:
     jumps: tuple[Jump, ...] = ()
     cta_barriers: int = 0
     warp_barriers: int = 0
+    cluster_barriers: int = 0
     shuffles: int = 0
     alu: Counter[str] = field(default_factory=Counter)
 
@@ -220,7 +221,7 @@ class Compiler:
         into.slots = range(build.slots, build.slots)
         # A fence orders a barrier only within the same block.
         build.released = build.arriving = build.waited = False
-        build.cta_barriers = build.warp_barriers = build.shuffles = 0
+        build.cta_barriers = build.warp_barriers = build.cluster_barriers = build.shuffles = 0
         build.alu = Counter()
 
     def _end(self, piece: int, jumps: tuple[Jump, ...], condition: int | None = None) -> None:
@@ -228,7 +229,7 @@ class Compiler:
         into.slots = range(into.slots.start, build.slots)
         into.jumps, into.condition, into.last = jumps, condition, build.operation
         into.cta_barriers, into.warp_barriers = build.cta_barriers, build.warp_barriers
-        into.shuffles, into.alu = build.shuffles, build.alu
+        into.cluster_barriers, into.shuffles, into.alu = build.cluster_barriers, build.shuffles, build.alu
 
     def _jump(
         self,

@@ -297,6 +297,7 @@ class Run:
             cta_barriers=total(lambda piece: piece.cta_barriers),
             bytes_stored=moved("store"),
             bytes_loaded=moved("load"),
+            cluster_barriers=total(lambda piece: piece.cluster_barriers),
         )
 
     def stacked(self, rows: Sequence[tuple[Bits, Bits]]) -> tuple[Bits, Bits]:

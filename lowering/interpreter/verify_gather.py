@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
+from triton_linear.lowering.gather.request import stays_in_cta
 from triton_linear.lowering.interpreter.function import simulate_function
 from triton_linear.lowering.interpreter.verify import Verdict, element_patterns, held_elements, judge
 from triton_linear.lowering.plan.element import ElementType
@@ -38,8 +39,9 @@ def verify_gather(
 
     Requires: the layouts are as for `plan_gather`; the function takes the structs of both and a pointer to
     `shared_bytes` of shared memory, and returns a struct with a field for each index register.
-    Ensures: deterministic; every copy of an element and of an index is fed and checked, in each CTA separately;
-    `counts` are those of one draw.
+    Ensures: deterministic; every copy of an element and of an index is fed and checked, in all CTAs of a
+    cluster: together if elements cross CTAs or their places depend on the rank, else one after the other;
+    `counts` are those of one draw, in all CTAs or in one.
 
     Raises SimulationError if the function cannot be run.
     """
@@ -52,13 +54,18 @@ def verify_gather(
     patterns = element_patterns(int(np.prod(sizes[0], dtype=np.int64)), element.bits)
     verdicts = []
     ctas = src.in_dim_size(BLOCK) if src.has_in_dim(BLOCK) else 1
-    for cta, draw in itertools.product(range(ctas), indices):
+    runs = [(cta,) for cta in range(ctas)] if stays_in_cta(src, index, axis) else [tuple(range(ctas))]
+    for together, draw in itertools.product(runs, indices):
         # Addresses must be equal in all trials of a run, so each draw is a run of its own.
-        fed, asked = (held_elements(side, target.lanes, num_warps, cta) for side in (src, index))
+        fed, asked = (
+            np.concatenate([held_elements(side, target.lanes, num_warps, cta) for cta in together], axis=1)
+            for side in (src, index)
+        )
         registers = list(patterns[:, fed].swapaxes(0, 1))
         numbers = list(draw[asked][:, None, :].astype(np.uint64))
+        given = [registers, numbers]
         outcome = simulate_function(
-            function_text, symbol, [registers, numbers], target, num_warps, shared_bytes
+            function_text, symbol, given, target, num_warps, shared_bytes, ctas=len(together)
         )
         expected = _elements(draw, sizes, axis)[asked]
         found = outcome.values, outcome.undefined, outcome.races, outcome.counts

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.plans import WIDEST_LOAD, MemorySide
+from triton_linear.lowering.plan.plans import CLUSTER, WIDEST_LOAD, MemorySide, Ranks
 
 LEGACY_GATHER = "gather-legacy"
 """The kind of gathers as Triton lowered them before linear layouts."""
@@ -125,6 +125,11 @@ class GatherSharedPlan:
     the set bits j of the index, `address_by_thread[k]` over the set bits k of the thread number, and the
     fetch's offset. Register i of the result is the result of fetch `outputs[i]`, counted through the rounds.
     Barriers of the plan's scope separate the rounds; with `waits`, another one precedes the first.
+
+    Columns of `address_by_thread` beyond those of lanes and warps belong to the rank of the CTA in its cluster.
+    With scope "cluster", a fetch loads from the CTA whose rank is that of `ranks`, by its place in the rounds,
+    xor `rank_by_index[j]` over the set bits j of the index. Each CTA has scratch of its own at the same
+    address.
     """
 
     source_registers: int
@@ -141,6 +146,8 @@ class GatherSharedPlan:
     scratch_bytes: int
     waits: bool = False
     kind: str = "gather-shared"
+    ranks: Ranks | None = None
+    rank_by_index: Columns = ()
 
     @property
     def per_word(self) -> int:
@@ -159,8 +166,9 @@ class GatherSharedPlan:
 
     @property
     def barriers(self) -> int:
-        """Barriers: one between the stores and loads of each round, one between rounds, one if it `waits`."""
-        return 2 * len(self.fetches) - 1 + self.waits
+        """Barriers: one between the stores and loads of each round, one between rounds, one if it `waits`, and
+        in a cluster one behind the last loads (see `SharedPlan.barriers`)."""
+        return 2 * len(self.fetches) - 1 + self.waits + (self.scope == CLUSTER)
 
     @property
     def stores_apart(self) -> bool:

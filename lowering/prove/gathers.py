@@ -5,7 +5,8 @@ the case without set bits and the cases with one set bit.
 
 Through shared memory: if a linear map M of addresses to elements holds for all stores (as in `exchange`), a
 fetch loads M of its address, provided that some thread stored there in the same round. In an exchange inside
-warps, each warp must access its own part of the scratch only.
+warps, each warp must access its own part of the scratch only. In a cluster the rank of a CTA stands above the
+bits of an address, as in `exchange`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan, GatherSharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def _refuted_memory(plan: GatherSharedPlan, src: LinearLayout, index: LinearLayo
     held, beside = _Columns.of(src, sizes), _Columns.of(index, sizes, axis)
     start = sum(size.bit_length() - 1 for size in sizes[:axis])
     elements = f2.sums(_Columns.of(index, [size for _, size in index.out_dims]).register)
-    if plan.axis_bits != sizes[axis].bit_length() - 1 or held.block != beside.block:
+    if plan.axis_bits != sizes[axis].bit_length() - 1 or len(held.block) != len(beside.block):
         return "it is for another tensor"
     if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
         return "it has other registers"
@@ -102,17 +104,24 @@ def _refuted_memory(plan: GatherSharedPlan, src: LinearLayout, index: LinearLayo
 
 
 class _Memory:
-    """The memory of a plan as pairs (place, element); a place is the address with the round above it.
+    """The memory of a plan as pairs (place, element); a place is the address with the rank of the CTA above it,
+    and the round above that.
 
     _map: pairs with independent places, which define M. _origin: one of the stored pairs. _cosets: the places
-    of thread 0 modulo the address columns of the threads.
+    of thread 0 modulo the address columns of the threads. _stores, _loads, _indices: what the bits of the
+    storing and of the loading thread's number in the cluster, and those of an index, add to a place.
     """
 
     def __init__(self, plan: GatherSharedPlan, held: _Columns, beside: _Columns, start: int) -> None:
         self._plan, self._beside, self._start = plan, beside, start
         self._registers, self._lanes = held.register, len(held.lane)
-        self._threads = (*held.lane, *held.warp)
-        self._round = plan.scratch_bytes.bit_length()
+        self._threads = (*held.lane, *held.warp, *held.block)
+        self._own, self._ctas = len(held.lane) + len(held.warp), len(held.block)
+        self._rank = plan.scratch_bytes.bit_length()
+        self._round = self._rank + self._ctas
+        self._stores: tuple[int, ...] = ()
+        self._loads: tuple[int, ...] = ()
+        self._indices: tuple[int, ...] = ()
         self._origin = (0, 0)
         self._map: list[tuple[int, int]] = []
         self._span = f2.Echelon()
@@ -121,9 +130,45 @@ class _Memory:
     def refuted(self, elements: list[int]) -> str | None:
         """The reason why a fetch loads a wrong element, or None."""
         plan = self._plan
-        if any(len(part) != len(self._threads) for part in (plan.store.columns, plan.address_by_thread)):
+        known = (self._own,) if plan.scope == "warp" else (self._own, len(self._threads))
+        if len(plan.store.columns) != self._own or len(plan.address_by_thread) not in known:
             return "it is for other threads"
+        if reason := self._other_ctas():
+            return reason
+        self._enter_columns()
         return self._out_of_bounds() or self._stored() or self._fetched(elements)
+
+    def _other_ctas(self) -> str | None:
+        """The reason why the ranks of CTAs do not fit the plan's scope or the cluster, or None."""
+        plan, ranks = self._plan, self._plan.ranks
+        if plan.scope not in ("warp", "cta", CLUSTER):
+            return f"scope '{plan.scope}' has no barrier"
+        if (ranks is not None) != (plan.scope == CLUSTER):
+            return f"scope '{plan.scope}' {'has' if ranks else 'lacks'} CTAs to load from"
+        if any(mask >> self._own for mask in plan.split):
+            return "what is stored where depends on the CTA"
+        if ranks is None:
+            return None
+        if list(map(len, ranks.loads)) != list(map(len, plan.fetches)):
+            return "there is no CTA for every load"
+        if len(ranks.columns) != len(self._threads) or len(plan.rank_by_index) != plan.axis_bits:
+            return "there is no CTA for every thread and index"
+        named = (*ranks.columns, *plan.rank_by_index, *(rank for round_ in ranks.loads for rank in round_))
+        if any(rank >> self._ctas for rank in named):
+            return f"a load is from a CTA that a cluster of {1 << self._ctas} does not have"
+        return None
+
+    def _enter_columns(self) -> None:
+        plan, ranks = self._plan, self._plan.ranks
+        here = (*((0,) * self._own), *(1 << bit for bit in range(self._ctas)))
+        beyond = (0,) * (len(self._threads) - len(plan.address_by_thread))
+        self._stores = self._placed((*plan.store.columns, *((0,) * self._ctas)), here)
+        self._loads = self._placed((*plan.address_by_thread, *beyond), here if ranks is None else ranks.columns)
+        by_index = (0,) * plan.axis_bits if ranks is None else plan.rank_by_index
+        self._indices = self._placed(plan.address_by_index, by_index)
+
+    def _placed(self, addresses: tuple[int, ...], ranks: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(address | rank << self._rank for address, rank in zip(addresses, ranks, strict=True))
 
     def _out_of_bounds(self) -> str | None:
         """The reason why an address is misaligned, outside the scratch or in another warp's part, or None."""
@@ -173,7 +218,7 @@ class _Memory:
         if any(step[a ^ b] != step[a] ^ step[b] for a in range(alternatives) for b in range(alternatives)):
             return "alternatives of stores are not linear"
         moved: list[tuple[int, int]] = []
-        for bit, (column, element) in enumerate(zip(side.columns, self._threads, strict=True)):
+        for bit, (column, element) in enumerate(zip(self._stores, self._threads, strict=True)):
             chosen = sum(1 << i for i, mask in enumerate(plan.split) if mask >> bit & 1)
             moved.append((column, element ^ step[chosen]))
         self._origin = pairs[0]
@@ -183,10 +228,10 @@ class _Memory:
                 self._span.add(place)
                 self._map.append((place, element))
             elif image != element:
-                address = place & (1 << self._round) - 1
+                address = place & (1 << self._rank) - 1
                 return f"places that are {address:#x} apart do not hold elements that are {element} apart"
-        threads = f2.Echelon(side.columns)
-        basis = f2.reduce(side.columns)
+        threads = f2.Echelon(self._stores)
+        basis = f2.reduce(self._stores)
         self._cosets = {_reduced(basis, place) for place, _ in pairs}
         if len(self._cosets) << threads.rank != 1 << len(self._map):
             return "not every place among those that are stored to has an element"
@@ -195,22 +240,28 @@ class _Memory:
     def _fetched(self, elements: list[int]) -> str | None:
         """The reason why a fetch loads a wrong element, or None."""
         plan, beside = self._plan, self._beside
-        fetches = [(number, fetch) for number, round_ in enumerate(plan.fetches) for fetch in round_]
+        ranks = [[0] * len(round_) for round_ in plan.fetches] if plan.ranks is None else plan.ranks.loads
+        fetches = [
+            (number, fetch, rank)
+            for number, round_ in enumerate(plan.fetches)
+            for fetch, rank in zip(round_, ranks[number], strict=True)
+        ]
         threads = (0, *(1 << bit for bit in range(len(self._threads))))
         indices = (0, *(1 << bit for bit in range(plan.axis_bits)))
         asked = [*((thread, 0) for thread in threads), *((0, index) for index in indices)]
-        of_threads = (*beside.lane, *beside.warp)
+        of_threads = (*beside.lane, *beside.warp, *beside.block)
         for register, output in enumerate(plan.outputs):
-            number, fetch = fetches[output]
+            number, fetch, rank = fetches[output]
             if elements[register] != elements[fetch.index]:
                 return f"register {register} goes by the index in register {fetch.index}"
             for thread, index in asked:
-                address = fetch.offset ^ f2.multiply_vector(plan.address_by_index, index)
-                address ^= f2.multiply_vector(plan.address_by_thread, thread)
-                place, _ = self._from_origin(number << self._round | address, 0)
+                start = number << self._round | rank << self._rank | fetch.offset
+                start ^= f2.multiply_vector(self._indices, index) ^ f2.multiply_vector(self._loads, thread)
+                place, _ = self._from_origin(start, 0)
                 image = self._image(place)
                 who = f"register {register} of thread {thread}"
                 if image is None:
+                    address = start & (1 << self._rank) - 1
                     return f"{who} loads {address:#x} for index {index}, where nothing is stored"
                 found = image ^ self._origin[1]
                 wanted = f2.multiply_vector(beside.register, register) ^ index << self._start

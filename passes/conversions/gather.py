@@ -24,14 +24,14 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_re
 from triton_linear.lowering.gather.select import cost_of, stock_cost
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
-from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.plan.plans import CLUSTER, Cost, Rejected
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.strategies import PLANNERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
-from triton_linear.passes.analysis.partial import CALLS, PartialCode
+from triton_linear.passes.analysis.partial import CALLS, IN_REGION, PartialCode
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
@@ -73,9 +73,10 @@ class LowerGathers(Planning):
     model has it no slower than Triton's own. It takes source and index as they are before conversions, where
     these serve nothing else and all of it is cheaper so, what becomes of the result included: that has the
     layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
-    a remark: its layouts are not known, its elements come from other CTAs, it costs more, it takes accumulators
-    of `wgmma`, it is in a function that a warp-specialised region calls, or it is there so that copies become
-    alike (`ll.agree`). With `lowering=legacy` all that can be go through shared memory as Triton's once did
+    a remark: its layouts are not known, it asks other CTAs in a warp-specialised region or with a release that
+    does not order that (`CLUSTERS_ORDERED`), it costs more, it takes accumulators of `wgmma`, it is in a
+    function that a warp-specialised region calls, or it is there so that copies become alike (`ll.agree`). With
+    `lowering=legacy` all that can be go through shared memory as Triton's once did
     (`lowering/gather/memory.py`), from the fewest conversions.
 
     Requires: nothing.
@@ -108,7 +109,7 @@ class LowerGathers(Planning):
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
         choice = _Choice(
-            gpu, producers_of(ops), self.scratch_limit, self.lowering, partial.calls, ctas_of(op), warps_of(op)
+            gpu, producers_of(ops), self.scratch_limit, self.lowering, partial, ctas_of(op), warps_of(op)
         )
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
@@ -147,7 +148,7 @@ class _Choice:
     producers: Mapping[Value, Operation]
     scratch_limit: int | None
     lowering: str
-    specialized_calls: bool
+    partial: PartialCode
     ctas: int
     warps: int
     table: LayoutTable = field(default_factory=LayoutTable)
@@ -204,15 +205,8 @@ class _Choice:
             if isinstance(plan, Rejected):
                 reasons.append(plan.reason)
                 continue
-            if self.specialized_calls and isinstance(plan, GatherSharedPlan) and plan.scope == "cta":
-                reasons.append(CALLS)
-                continue
-            if (
-                self.ctas > 1
-                and isinstance(plan, GatherSharedPlan)
-                and installed_release() not in CLUSTERS_ORDERED
-            ):
-                reasons.append(UNORDERED.format(self.ctas))
+            if (reason := self.unfit(gather, plan)) is not None:
+                reasons.append(reason)
                 continue
             cost = cost_of(plan, element, self.gpu, _warps(held))
             whole = self.together(gather, source, index, cost)
@@ -220,6 +214,16 @@ class _Choice:
                 pairs = zip(own, (source, index), strict=True)
                 spared = tuple(self.producers[value] for value, mine in pairs if value != mine)
                 yield _Way(source, index, spared, plan, whole)
+
+    def unfit(self, gather: Operation, plan: AnyGatherPlan) -> str | None:
+        """Why a gather cannot have this plan where it is; None if it can."""
+        if not isinstance(plan, GatherSharedPlan):
+            return None
+        if self.partial.calls and plan.scope != "warp":
+            return CALLS
+        if self.ctas > 1 and installed_release() not in CLUSTERS_ORDERED:
+            return UNORDERED.format(self.ctas)
+        return IN_REGION if plan.scope == CLUSTER and self.partial.is_in_region(gather) else None
 
     def origins(self, value: Value) -> list[Value]:
         """An operand, and what it was converted from for this gather alone."""

@@ -20,6 +20,7 @@ from triton_linear.tools.fuzzing.program import (
     Add,
     Branch,
     Convert,
+    Gather,
     Loop,
     Park,
     Program,
@@ -50,7 +51,7 @@ def draw_program(
     rng: random.Random, target_name: str, ctas: int = 1, widths: Sequence[int] = (1, 2, 4, 4, 8)
 ) -> Program:
     """A program of one to MOST_CONVERSIONS conversions, with a number of warps out of `widths`; in a cluster of
-    CTAs there are no other users of memory.
+    CTAs there are gathers, and no other users of memory.
     """
     target = target_called(target_name)
     while True:
@@ -86,6 +87,7 @@ class _Drawer:
         self.element = element
         self.ctas = ctas
         # The interpreter does not support Triton's own code for the shared memory of several CTAs.
+        self.gathers = ctas > 1
         self.in_memory = element != "i1" and not element.startswith("!tt.ptr") and ctas == 1
 
     def encoding(self, shape: Sequence[int], like: str = "", plain: bool = False) -> str:
@@ -161,6 +163,8 @@ class _Drawer:
             kinds += ["loop", "loop", "transposed", "transposed", "reshaped", "reshaped"]
             kinds += ["branch"] * (3 if in_loop else 1)
             kinds += ["park"] * (2 if self.in_memory else 0)
+        if self.gathers:
+            kinds += ["gather", "gather"]
         kind = rng.choice(kinds)
         rank = len(shape)
         if kind == "shared":
@@ -180,6 +184,10 @@ class _Drawer:
             axis = rng.randrange(rank)
             if encoding := self.scanned(shape):
                 return Scan(axis, encoding, rng.random() < 0.3)
+        if kind == "gather":
+            # Factors stay within 12 bits, as numbers of elements do, and products within an i32.
+            factor, shift = rng.randrange(1, 1 << 12, 2), rng.randrange(8)
+            return Gather(rng.randrange(rank), factor, shift, self.encoding(shape, given), self.linear(shape))
         if kind == "loop":
             encoding = self.encoding(shape, given)
             loop = rng.choice(("for", "for", "while"))

@@ -13,6 +13,7 @@ import numpy as np
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.encodings import layout_drawn
 from triton_linear.tools.fuzzing.evaluate import evaluate, inputs, mask_of
@@ -42,10 +43,12 @@ def examine_program(program: Program, name: str, options: PipelineOptions | None
         own = sum(not conversion.partials for conversion in kernel.conversions)
         totals.folded = max(0, written.conversions - own)
         totals.kinds["folded"] += totals.folded
-        for conversion in kernel.conversions:
-            if conversion.kind == "stock":
+        totals.kinds.update(gather.kind for gather in kernel.gathers)
+        everything: list[DecidedConversion | DecidedGather] = [*kernel.conversions, *kernel.gathers]
+        for decided in everything:
+            if decided.kind == STOCK:
                 totals.left += 1
-                totals.fail("left", f"{title(program)}: left to Triton: {conversion.detail}", program)
+                totals.fail("left", f"{title(program)}: left to Triton: {decided.detail}", program)
     totals.steps = Counter(type(step).__name__ for step in all_steps(program.steps))
     given = inputs(program)
     source = layout_drawn(program.source, program.shape, program.element)

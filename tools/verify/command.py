@@ -24,6 +24,7 @@ from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
+from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.prove.plans import refuted
@@ -176,13 +177,26 @@ def _calls(text: str) -> Iterator[tuple[str, str, list[str]]]:
         yield found["number"], found["symbol"], lines[found["number"]]
 
 
-def _spared_barriers(compilation: Compilation) -> dict[str, list[int]]:
-    """Of each call of a stub, in order, how many barriers of the cluster it has fewer than its plan."""
+def _spared_barriers(
+    compilation: Compilation, decided: Iterable[DecidedConversion | DecidedGather]
+) -> dict[str, Iterator[int]]:
+    """By stub, for each of its users among those `decided`, in order: how many barriers of the cluster its code
+    has fewer than its plan. Where calls and users do not correspond, the least number is repeated."""
     found: dict[str, list[int]] = {}
     for kernel in compilation.kernels:
         for _, symbol, lines in _calls(kernel.embedded):
             found.setdefault(symbol, []).append(int(spares_barrier(lines)))
-    return found
+    users = Counter(one.stub for one in decided)
+    return {
+        symbol: iter(calls if len(calls) == users[symbol] else itertools.repeat(min(calls)))
+        for symbol, calls in found.items()
+    }
+
+
+def _without_spared(verdict: Verdict, spared: int) -> Verdict:
+    """The verdict with `spared` barriers of the cluster fewer."""
+    barriers = verdict.counts.cluster_barriers - spared
+    return replace(verdict, counts=replace(verdict.counts, cluster_barriers=barriers))
 
 
 def _thread_numbers(text: str) -> list[str]:
@@ -244,7 +258,8 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
         numbers = _thread_numbers(kernel.embedded)
         races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, numbers)
         for symbol in kernel.stubs if races else ():
-            if isinstance(plan := kernel.stubs[symbol].plan, SharedPlan) and plan.scope == CLUSTER:
+            plan = kernel.stubs[symbol].plan
+            if isinstance(plan, SharedPlan | GatherSharedPlan) and plan.scope == CLUSTER:
                 verdicts[symbol] = replace(verdicts[symbol], races=(*verdicts[symbol].races, *races))
     return verdicts
 
@@ -267,11 +282,7 @@ def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = Non
     """Every conversion of a compiled module, with the verdict of running its code and the cluster barriers that
     it has in the module."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
-    users = Counter(found.stub for found in compilation.conversions)
-    spared = {
-        symbol: iter(calls if len(calls) == users[symbol] else itertools.repeat(min(calls)))
-        for symbol, calls in _spared_barriers(compilation).items()
-    }
+    spared = _spared_barriers(compilation, compilation.conversions)
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
     for conversion in compilation.conversions:
@@ -279,9 +290,7 @@ def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = Non
         if isinstance(stub, ConversionStub):
             sides = stub.source, stub.destination, stub.element
             proved = refuted(stub.plan, *sides, compilation.target) is None
-            verdict = verdicts[stub.symbol]
-            barriers = verdict.counts.cluster_barriers - next(spared[stub.symbol])
-            verdict = replace(verdict, counts=replace(verdict.counts, cluster_barriers=barriers))
+            verdict = _without_spared(verdicts[stub.symbol], next(spared[stub.symbol]))
             checked.append(Checked(conversion, stub.plan.summary(), verdict, proved))
         elif conversion.kind == NOOP:
             checked.append(Checked(conversion, "no-op", None))
@@ -293,9 +302,17 @@ def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = Non
 def check_gathers(
     compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
 ) -> list[CheckedGather]:
-    """Every gather of a compiled module, with the verdict of running its code."""
+    """Every gather of a compiled module, with the verdict of running its code and the cluster barriers that it
+    has in the module."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
-    return [CheckedGather(g, verdicts.get(g.stub or "")) for g in compilation.gathers]
+    spared = _spared_barriers(compilation, compilation.gathers)
+    checked = []
+    for gather in compilation.gathers:
+        verdict = verdicts.get(gather.stub or "")
+        if verdict is not None:
+            verdict = _without_spared(verdict, next(spared[gather.stub or ""]))
+        checked.append(CheckedGather(gather, verdict))
+    return checked
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Check the cluster exchanges of a kernel that alternate between two pieces of scratch.
 
-The exchanges are run one after another, in the order of the kernel. If one lacks a barrier, it races with the
-next exchange that stores to the same piece. The body of each loop is run twice. Kernels with branches are
-left out.
+The exchanges, of conversions and of gathers, are run one after another, in the order of the kernel. If one
+lacks a barrier, it races with the next exchange that stores to the same piece. The body of each loop is run
+twice. Kernels with branches are left out.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from triton_linear.dialect.linear_layout import BLOCK, WARP
+from triton_linear.dialect.linear_layout import BLOCK, REGISTER, WARP
+from triton_linear.lowering.interpreter.memory import Bits
 from triton_linear.lowering.interpreter.simulate import Race, simulate
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.stubs import GatherStub, Stub
 from triton_linear.lowering.target.targets import Target
 
 ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}", "    nvvm.cluster.wait {aligned}"
 _LOCATION = re.compile(r" loc\(#__ll_loc(\d+)\)$")
 _PIECE = re.compile(r"%__ll_(\d+)_scratch = llvm\.extractvalue %__own_piece(\d+)_place\[0\]")
-_SOURCE = re.compile(r"%__ll_(\d+)_source = .* to (\S.*)$")
+_OPERAND = re.compile(r"%__ll_(\d+)_(source|index) = .* to (\S.*)$")
 _SYMBOL = re.compile(r'^#__ll_loc(\d+) = loc\("(\w+)"\(', re.MULTILINE)
 _BRANCHES = ('"scf.if"', '"scf.while"', '"cf.', '"scf.index_switch"', '"scf.execute_region"')
 _LOOP = '"scf.for"'
@@ -61,18 +62,24 @@ def races_in_turns(
         max((plans[n].plan.scratch_bytes for n in pieces if pieces[n] == piece), default=0)
         for piece in range(max(pieces.values()) + 1)
     ]
-    sources = {
-        number: match[2] for number in pieces for line in code[number] if (match := _SOURCE.search(line))
+    operands = {
+        (number, match[2]): match[3]
+        for number in pieces
+        for line in code[number]
+        if (match := _OPERAND.search(line))
     }
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
-    place = {number: index for index, number in enumerate(sources)}
-    whole = f"!llvm.struct<({', '.join(sources.values())})>"
+    whole = f"!llvm.struct<({', '.join(operands.values())})>"
     lines = [f"llvm.func @turns(%source: {whole}, %scratch: !llvm.ptr<3>) {{", *shared]
     for piece in range(len(sizes)):
         where = f"llvm.getelementptr %scratch[{sum(sizes[:piece])}] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"
         lines.append(f"    %piece{piece} = {where}")
     for turn, number in enumerate(order):
-        lines.append(f"    %turn{turn}_source = llvm.extractvalue %source[{place[number]}] : {whole}")
+        lines += [
+            f"    %turn{turn}_{name} = llvm.extractvalue %source[{place}] : {whole}"
+            for place, (user, name) in enumerate(operands)
+            if user == number
+        ]
         own = code[number][:-1]  # the last line is the cast of the result
         start = next(at for at, line in enumerate(own) if _PIECE.search(line)) + 1
         prefix = f"%__ll_{number}_"
@@ -82,9 +89,16 @@ def races_in_turns(
     lines += [*ending, "    llvm.return", "}\n"]
     first = next(iter(plans.values()))
     warps, ctas = (1 << len(first.source.columns(dim)) for dim in (WARP, BLOCK))
-    registers = sum(1 << len(plans[number].source.columns("register")) for number in sources)
-    # All data is zero, so that threads which store copies of an element do not race with each other.
-    data = [np.zeros((1, target.lanes * warps * ctas), np.uint64)] * registers
+    # All elements are zero, so that threads which store copies of one do not race with each other.
+    threads, rng = target.lanes * warps * ctas, np.random.default_rng(0)
+    data: list[Bits] = []
+    for number, name in operands:
+        stub, size = plans[number], 1
+        layout = stub.source
+        if name == "index" and isinstance(stub, GatherStub):
+            layout, size = stub.index, stub.source.out_dims[stub.axis][1]
+        count = 1 << len(layout.columns(REGISTER))
+        data += list(rng.integers(0, size, (count, 1, threads), np.uint64))
     return simulate(types + "\n".join(lines), data, target, warps, sum(sizes), ctas=ctas).races
 
 

@@ -10,10 +10,8 @@ from dataclasses import replace
 import pytest
 from gather_cases import TARGETS, Case, in_cluster, layout, random_gather
 
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather
 from triton_linear.lowering.gather.memory import (
-    OTHER_CTAS,
     cost_of_gather_shared,
     plan_gather_shared,
     plan_legacy_gather,
@@ -129,23 +127,6 @@ def test_in_a_cluster_each_cta_gathers_what_it_has(name: str) -> None:
         kinds["rows apart"] += any(map(any, dict(case.src.bases)["block"]))
         kinds[str(ctas)] += 1
     assert min(kinds[kind] for kind in ("cta", "warp", "rows apart", "2", "4", "8", "16")) > 0, kinds
-
-
-def test_what_other_ctas_hold_is_not_gathered() -> None:
-    rows, columns = ([(1 << bit, 0) for bit in range(5)], [(0, 1 << bit) for bit in range(4)])
-    here = {"register": columns, "lane": rows, "warp": [(0, 0)], "block": [(32, 0)]}
-    axis = {"register": columns, "lane": rows, "warp": [(0, 0)], "block": [(0, 16)]}
-    copies = {**here, "block": [(0, 0)], "warp": [(32, 0)]}
-    sides = {
-        name: LinearLayout.from_bases(list(bases.items()), ["dim0", "dim1"])
-        for name, bases in (("here", here), ("axis", axis), ("copies", copies))
-    }
-    ours = plan_gather_shared(sides["here"], sides["here"], 1, F32, CUDA)
-    assert isinstance(ours, GatherSharedPlan)
-    for source, index in (("axis", "axis"), ("here", "copies"), ("copies", "here")):
-        found = plan_gather_shared(sides[source], sides[index], 1, F32, CUDA)
-        assert isinstance(found, Rejected) and found.reason == OTHER_CTAS
-        assert refuted_gather(ours, sides[source], sides[index], 1) is not None
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from typing import Any
 
 import accumulator_kernels
 import numpy as np
@@ -14,13 +15,15 @@ from gather_cases import TARGETS
 from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.gather.memory import OTHER_CTAS
+from triton_linear.lowering.emit import scratch
+from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.plan.strategies import LEGACY, LINEAR, STRATEGIES
 from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.passes.analysis.partial import IN_REGION, PartialCode
 from triton_linear.passes.conversions.gather import LowerGathers, _Choice
 from triton_linear.passes.conversions.stubs import StubError, stubs_of
 from triton_linear.passes.framework.plans import Plans
@@ -137,19 +140,132 @@ def in_two_ctas(basis: tuple[int, int]) -> str:
     """A gather along the columns whose CTAs lie as the basis vector says."""
     place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", f", CGALayout = [{list(basis)}]}}>")
     values, numbers = f"tensor<128x64xf32, {place}>", f"tensor<128x64xi32, {place}>"
-    body = f"%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}"
+    body = f"""%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}
+    {sink("%c", values, "result")}"""
     text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}")
     return text.replace('num-ctas" = 1', 'num-ctas" = 2')
 
 
-def test_what_other_ctas_hold_is_left_with_a_remark() -> None:
-    found, after = prepared(in_two_ctas((0, 1)))
+@pytest.mark.parametrize("name", ["cuda:90", "cuda:100"])
+def test_what_other_ctas_hold_is_gathered_from_them(name: str) -> None:
+    text = in_two_ctas((0, 1)).replace("cuda:90", name)
+    found, _ = prepared(text, name)
     (gather,) = found.gathers
-    assert (gather.kind, gather.detail) == ("stock", OTHER_CTAS)
-    assert "tt.gather" in after and ll.STOCK in after
+    if installed_release() not in CLUSTERS_ORDERED:
+        assert gather.kind == "stock" and "2 CTAs share their memory" in gather.detail
+        return
+    assert gather.kind == "gather-shared" and "2 cluster barriers" in gather.detail
+    compilation = compile_text(text, "gather.ttgir", None, "ptx", LOWERING)
+    (checked,) = check_gathers(compilation)
+    assert checked.verdict is not None and checked.verdict.ok
+    assert checked.verdict.checked == 2 * 2 * 128 * 32
+    assert "2 cluster barriers, in all CTAs; 0 wrong of 16384, 0 races, plan proved" in str(checked)
+    ptx = compilation.kernels[0].lowered.text("ptx")
+    assert ptx.count("mapa") == ptx.count("ld.shared::cluster") == 32
+    assert ptx.count("barrier.cluster.arrive") == ptx.count("barrier.cluster.wait") >= 2
+    assert "bar.sync" not in ptx
+
+
+ordered = pytest.mark.skipif(
+    installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps what goes through memory to itself"
+)
+
+
+@ordered
+@pytest.mark.parametrize("ours", [False, True], ids=["stock", "ours"])
+def test_a_cluster_reverses_a_tensor_and_stock_triton_does_not(ours: bool) -> None:
+    """Each of two CTAs has a half, and wants the other; Triton 3.9 loads from the own one."""
+    shape = "sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1]]"
+    place = f"#ttg.blocked<{{{shape}}}>"
+    values, numbers = f"tensor<512xi32, {place}>", f"tensor<512xi32, {place}>"
+    body = f"""%c = tt.gather %x[%i] {{axis = 0 : i32}} : ({values}, {numbers}) -> {values}
+    {sink("%c", values, "result")}"""
+    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}").replace(
+        'num-ctas" = 1', 'num-ctas" = 2'
+    )
+    kernel = lower_kernel(text, "kernel.ttgir", "cuda:90", LOWERING if ours else None)
+    layout = encodings.held_layout_of(place, (512,), 32)
+    held = np.concatenate([held_elements(layout, 32, 4, cta) for cta in range(2)], axis=1)
+    registers = [
+        list(given[held][:, None].astype(np.uint64)) for given in (np.arange(512) + 7, 511 - np.arange(512))
+    ]
+    outcome = kernel.run(registers, ctas=2)
+    given, undefined = outcome.sinks["result"]
+    if ours:
+        assert np.array_equal(given[:, 0], 511 - held + 7) and not undefined.any() and not outcome.races
+    elif installed_release() == (3, 9):
+        assert "mapa" not in kernel.text and undefined.all()
+
+
+@ordered
+def test_what_other_ctas_hold_is_left_in_a_region_with_a_remark() -> None:
+    place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", ", CGALayout = [[0, 1]]}>")
+    values, numbers = f"tensor<128x64xf32, {place}>", f"tensor<128x64xi32, {place}>"
+    gather = f"tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}"
+    body = f"""ttg.warp_specialize(%x, %i)
+    default {{
+      ttg.warp_yield
+    }}
+    partition0(%a: {values}, %b: {numbers}) num_warps(4) {{
+      %c = {gather.replace("%x[%i]", "%a[%b]")}
+      ttg.warp_return
+    }} : ({values}, {numbers}) -> ()
+    %d = {gather}
+    {sink("%d", values, "result")}"""
+    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}").replace(
+        'num-ctas" = 1', 'num-ctas" = 2'
+    )
+    found, after = prepared(text)
+    inside, beside = sorted(found.gathers, key=lambda gather: gather.kind != "stock")
+    assert (inside.kind, inside.detail) == ("stock", IN_REGION)
+    assert beside.kind == "gather-shared"
+    assert after.count("tt.gather") == 1 and ll.STOCK in after
     remarks = [d.message for d in found.run.diagnostics if d.severity == "remark"]
-    assert f"gather left to Triton: {OTHER_CTAS}" in remarks
-    assert not found.stubs
+    assert f"gather left to Triton: {IN_REGION}" in remarks
+
+
+def in_turns(count: int) -> str:
+    """A loop with `count` gathers along columns that two CTAs share."""
+    place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", ", CGALayout = [[0, 1]]}>")
+    values, numbers = f"tensor<32x32xf32, {place}>", f"tensor<32x32xi32, {place}>"
+    lines = [
+        "%zero = arith.constant 0 : i32",
+        "%one = arith.constant 1 : i32",
+        f"%r = scf.for %k = %zero to %n step %one iter_args(%x0 = %x) -> ({values}) : i32 {{",
+    ]
+    for step in range(count):
+        lines += [
+            f"%g{step} = tt.gather %x{step}[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}",
+            f"%x{step + 1} = arith.addf %g{step}, %g{step} : {values}",
+        ]
+    lines += [f"scf.yield %x{count} : {values}", "}", sink("%r", values, "result")]
+    text = module_text("cuda:90", "\n".join(lines), f"%x: {values}, %i: {numbers}, %n: i32")
+    return text.replace('num-ctas" = 1', 'num-ctas" = 2')
+
+
+@ordered
+@pytest.mark.parametrize(("count", "barriers"), [(1, [2]), (2, [1, 1]), (3, [1, 1, 2])])
+def test_gathers_of_a_loop_take_turns(count: int, barriers: list[int]) -> None:
+    checked = check_gathers(compile_text(in_turns(count), "k.ttgir", None, "llvm", LOWERING))
+    verdicts = [one.verdict for one in checked if one.verdict is not None]
+    assert len(verdicts) == count and all(verdict.ok for verdict in verdicts)
+    assert [verdict.counts.cluster_barriers for verdict in verdicts] == barriers
+
+
+@ordered
+@pytest.mark.parametrize(("count", "change"), [(1, {"closes": False}), (2, {"piece": 0, "closes": False})])
+def test_gathers_that_take_wrong_turns_are_found(
+    count: int, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = scratch.turns
+
+    def wrong(order: Order) -> dict[int, Turn]:
+        return {number: replace(turn, **change) for number, turn in right(order).items()}
+
+    monkeypatch.setattr(scratch, "turns", wrong)
+    for one in check_gathers(compile_text(in_turns(count), "k.ttgir", None, "llvm", LOWERING)):
+        assert one.verdict is not None
+        assert ("cluster", "write after read") in {(race.scope, race.hazard) for race in one.verdict.races}
 
 
 def test_each_cta_of_a_cluster_gathers_through_its_own_memory() -> None:
@@ -261,6 +377,6 @@ def test_a_gather_that_some_warps_run_is_ours() -> None:
 def test_throughput_counts_for_the_warps_of_a_cta_at_least() -> None:
     """A kernel with a large tensor is priced for no other warps than those of its CTA."""
     few = with_policy(target("cuda:90"), likely_warps=0)
-    choice = _Choice(few, {}, None, LINEAR, specialized_calls=False, ctas=1, warps=4)
+    choice = _Choice(few, {}, None, LINEAR, PartialCode.find(()), ctas=1, warps=4)
     cost = Cost(100.0, latency=50.0)
     assert choice.clocks(cost) == cost.expected(4) > cost.expected(0)

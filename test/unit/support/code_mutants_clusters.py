@@ -355,14 +355,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{APART}::test_the_warps_are_those_of_the_partition",),
     ),
     emitted(
-        "gather/memory",
-        "_Request.of",
-        "held.block != beside.block or not all((column in own for column in asked))",
-        "False",
-        "a gather asks another CTA of the cluster through its own memory",
-        "test/unit/lowering/test_gather.py::test_what_other_ctas_hold_is_not_gathered",
-    ),
-    emitted(
         "emit/calls",
         "CallWriter.code",
         "body.rank = None",

@@ -9,6 +9,7 @@ import pytest
 
 from triton_linear.lowering.emit import calls
 from triton_linear.lowering.emit.text import FunctionWriter
+from triton_linear.lowering.plan.gathers import AnyGatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
 
@@ -17,7 +18,8 @@ def break_code(
     change: Callable[[str], str],
     change_plan: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> None:
-    """Let the code of each conversion be that of a changed plan, and its text be changed then."""
+    """Let the code of each conversion be that of a changed plan, and its text be changed then; that of gathers
+    is changed as text."""
     emit_body, body = calls.emit_body, FunctionWriter.body
 
     def broken(
@@ -27,3 +29,17 @@ def break_code(
         return emit_body(change_plan(plan), signature, target, writer, *others, **closing)
 
     monkeypatch.setattr(calls, "emit_body", broken)
+    break_gathers(monkeypatch, change)
+
+
+def break_gathers(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str]) -> None:
+    """Let the text of each gather's code be changed."""
+    emit_gather_body, body = calls.emit_gather_body, FunctionWriter.body
+
+    def broken(
+        plan: AnyGatherPlan, signature: Any, target: Any, writer: FunctionWriter, *others: Any, **closing: bool
+    ) -> str:
+        writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
+        return emit_gather_body(plan, signature, target, writer, *others, **closing)
+
+    monkeypatch.setattr(calls, "emit_gather_body", broken)
