@@ -15,6 +15,7 @@ lowest bit of an instruction:
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from triton_linear.dialect.records import dataclass
@@ -34,6 +35,11 @@ _SPECIAL = 0x108
 """MUFU."""
 _BRANCHES = frozenset({0x547, 0x947})
 """BRA, with `.U` and without."""
+_LEAVES = frozenset({0x7947, 0x794D, 0x7950})
+"""BRA, EXIT and RET without a guard predicate. With `_UNCONDITIONAL` in `_CONDITION`, no other condition guards
+them, so the next instruction does not follow."""
+_CONDITION, _UNCONDITIONAL = 0x7FFFFF << 18, 0xE0 << 18
+"""Bits of the upper half with the second predicate of a branch and modifiers such as `.DIV`."""
 _SINCE_7 = frozenset({70, 72, 75, 80, 86, 87, 88, 89})
 _SINCE_9 = frozenset({90, 100, 101, 103, 110, 120, 121})
 """Ten times the compute capabilities whose branches were checked to have this form (nvdisasm)."""
@@ -188,16 +194,47 @@ def _ends_mmas(low: int, high: int) -> bool:
 
 def loops_of(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
     """The numbers of the first and last instruction of each loop: the target of a backward branch, and the
-    branch."""
+    branch, if it is reached from its target by the instructions between them.
+
+    Others are no loops. ptxas moves the rare part of a wait for an mbarrier behind the end of the kernel, and
+    from there it branches back to the instruction behind the wait.
+    """
+    branches = dict(_branches(instructions, capability))
+    numbers = sorted(branches)
+    leaving = [n for n, (low, high) in enumerate(instructions) if _leaves(low, high)]
+
+    def comes_back(first: int, last: int) -> bool:
+        starts: dict[int, int] = {}  # the first reached instruction before each that leaves
+        reached = [first]
+        while reached:
+            start = reached.pop()
+            at = bisect_left(leaving, start)
+            if at == len(leaving) or leaving[at] >= last:
+                return True
+            known = starts.get(at, leaving[at] + 1)
+            if start < known:
+                starts[at] = start
+                found = numbers[bisect_left(numbers, start) : bisect_left(numbers, known)]
+                reached += [branches[n] for n in found if first <= branches[n] <= last]
+        return False
+
+    return ((to, number) for number, to in branches.items() if to < number and comes_back(to, number))
+
+
+def _branches(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
+    """The number of each branch, and that of its target."""
     for number, (low, high) in enumerate(instructions):
         if low & _FORM in _BRANCHES:
             words = (low >> 34 | high << 30) & (1 << 48) - 1
             words -= words >> 47 << 48  # sign-extend
             if capability in _SINCE_9:
                 words = words << 8 | low >> 16 & 255
-            target = number + 1 + words * 4 // _INSTRUCTION.size
-            if target < number:
-                yield target, number
+            yield number, number + 1 + words * 4 // _INSTRUCTION.size
+
+
+def _leaves(low: int, high: int) -> bool:
+    """True if the next instruction never follows this one."""
+    return low & 0xFFFF in _LEAVES and high & _CONDITION == _UNCONDITIONAL
 
 
 def _innermost(loops: Iterator[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:

@@ -92,6 +92,75 @@ def test_loops_are_those_that_nvidia_s_tool_shows(capability: str) -> None:
     assert once[1].clocks > 100 * 500 > 10 * once[0].clocks
 
 
+WAITS = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry waits(.param .u64 p, .param .u32 n)
+{
+.reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<2>; .reg .f32 %f<3>;
+.shared .align 8 .b64 barriers[2];
+ld.param.u64 %rd1, [p];
+ld.param.u32 %r1, [n];
+mov.u32 %r2, barriers;
+mov.u32 %r3, 0;
+FIRST:
+mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;
+@!%p1 bra.uni FIRST;
+LOOP:
+ld.volatile.global.f32 %f1, [%rd1];
+and.b32 %r4, %r3, 1;
+SECOND:
+mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2+8], %r4;
+@!%p1 bra.uni SECOND;
+ex2.approx.f32 %f2, %f1;
+st.volatile.global.f32 [%rd1], %f2;
+add.s32 %r3, %r3, 1;
+setp.lt.u32 %p2, %r3, %r1;
+@%p2 bra LOOP;
+ret;
+}
+"""
+
+
+def test_a_wait_behind_the_end_of_the_kernel_makes_no_loop_of_what_follows_it() -> None:
+    """Each waits in a loop of its own, from which it branches back to what follows the wait."""
+    cubin = assembled(WAITS, "90")
+    loops = cubins.loops(cubin)
+    assert loops is not None
+    outer, *spins = [(loop.first, loop.last) for loop in loops]
+    assert len(spins) == 2 and all(outer[1] < first < last <= first + 2 for first, last in spins)
+    assert len(shown_loops(cubin)) == 3 + 2
+
+
+def test_a_branch_back_makes_a_loop_if_its_target_leads_to_it() -> None:
+    other, exit_, ret, no_guard = 0x221, 0x94D, 0x950, 7
+
+    def plain(opcode: int, guard: int = no_guard) -> tuple[int, int]:
+        return opcode | guard << 12, 0xE0 << 18
+
+    def to(instructions: int, guard: int = no_guard) -> tuple[int, int]:
+        """A branch so many instructions on from the next one."""
+        words, byte = divmod(4 * instructions, 256)
+        low, high = plain(0x947, guard)
+        return low | byte << 16 | words % (1 << 30) << 34, high | (words >> 30) % (1 << 18)
+
+    def loops(*code: tuple[int, int]) -> list[tuple[int, int]]:
+        return sorted(cubins.loops_of(list(code), 90))
+
+    op = plain(other)
+    for guard in (0, no_guard):
+        assert loops(op, op, to(-2, guard)) == [(1, 2)]
+        assert loops(op, to(1, guard), op, to(-3)) == [(1, 3)]  # over an instruction of the loop
+        for leaving in (exit_, ret):
+            assert loops(to(1, 0), plain(leaving, guard), op, to(-3)) == [(1, 3)] * (guard != no_guard)
+    # From 1 to 4, back to 2, to 6, and back to 1. What is at 2 leads to 4 only by way of 1.
+    assert loops(op, to(2), op, to(2), to(-3, 0), to(1), to(-6, 0)) == [(1, 6)]
+    div = 1 << 27  # BRA.DIV: the next instruction follows where threads are together
+    low, high = to(2)
+    assert loops(op, (low, high | div), op, to(-3)) == [(1, 3)]
+
+
 def test_of_other_capabilities_loops_are_not_known() -> None:
     cubin = bytearray(nested("100"))
     form, flags = cubin[8], struct.unpack_from("<I", cubin, 0x30)[0]
