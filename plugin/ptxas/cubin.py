@@ -129,8 +129,7 @@ def loops(cubin: object) -> list[Loop] | None:
         return None
     return [
         Loop(first, last, sum(clocks_after(high) for _, high in instructions[first : last + 1]))
-        for first, last in sorted(set(loops_of(instructions, known)))
-        if first >= 0
+        for first, last in loops_of(instructions, known)
     ]
 
 
@@ -192,12 +191,12 @@ def _ends_mmas(low: int, high: int) -> bool:
     return low & _FORM == _MMA_WAIT and bool(low >> 47 & 1) and not high >> 8 & 255
 
 
-def loops_of(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
-    """The numbers of the first and last instruction of each loop: the target of a backward branch, and the
-    branch, if it is reached from its target by the instructions between them.
+def loops_of(instructions: list[tuple[int, int]], capability: int) -> list[tuple[int, int]]:
+    """The numbers of the first and last instruction of each loop, sorted: the target of a backward branch, and
+    the branch, if it is reached from its target by the instructions between them.
 
-    Others are no loops. ptxas moves the rare part of a wait for an mbarrier behind the end of the kernel, and
-    from there it branches back to the instruction behind the wait.
+    Others are no loops. ptxas moves code that seldom runs behind the end of the kernel, and from there branches
+    back to where it was: the iterations of a wait for an mbarrier, and shuffles of threads that diverge.
     """
     branches = dict(_branches(instructions, capability))
     numbers = sorted(branches)
@@ -218,7 +217,8 @@ def loops_of(instructions: list[tuple[int, int]], capability: int) -> Iterator[t
                 reached += [branches[n] for n in found if first <= branches[n] <= last]
         return False
 
-    return ((to, number) for number, to in branches.items() if to < number and comes_back(to, number))
+    back = ((to, number) for number, to in branches.items() if 0 <= to < number)
+    return sorted(loop for loop in back if comes_back(*loop))
 
 
 def _branches(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
@@ -237,10 +237,10 @@ def _leaves(low: int, high: int) -> bool:
     return low & 0xFFFF in _LEAVES and high & _CONDITION == _UNCONDITIONAL
 
 
-def _innermost(loops: Iterator[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:
+def _innermost(loops: list[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:
     """The innermost loops among those with MMAs: none contains another one with MMAs."""
     found: list[tuple[int, int]] = []
-    for first, last in sorted(set(loops), key=lambda loop: loop[1] - loop[0]):
+    for first, last in sorted(loops, key=lambda loop: loop[1] - loop[0]):
         multiplies = any(first <= number <= last for number in mmas)
         if multiplies and not any(first <= inner and end <= last for inner, end in found):
             found.append((first, last))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -97,6 +98,18 @@ def test_a_loop_is_gone_through_so_often(monkeypatch: pytest.MonkeyPatch) -> Non
         assert clocks(monkeypatch, *body, trips=trips) == WarpClocks(520 * trips, 0)
     nested = (*body, back(4, 10))
     assert clocks(monkeypatch, *nested, trips=4).clocks == 520 * 16 + 10 * 4
+
+
+def test_many_loops_do_not_take_the_square_of_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of processor time: ten times as many loops take 15 times as long, and took 70 times."""
+
+    def seconds(loops: int) -> float:
+        code = [instruction(LOAD, sets=0), instruction(ADD, waits=(0,))] * 8 + [back(17)]
+        begun = time.process_time()
+        clocks(monkeypatch, *code * loops)
+        return time.process_time() - begun
+
+    assert min(seconds(1000) for _ in range(2)) < 40 * min(seconds(100) for _ in range(5))
 
 
 @given(
