@@ -18,7 +18,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
-from triton_linear.ptxas.advice import BOUND, CTAS, UNKNOWN_PACE, Assembled, Pace, advise, limits_of, stalls
+from triton_linear.ptxas.advice import (
+    BOUND,
+    CTAS,
+    UNKNOWN_PACE,
+    Assembled,
+    CtaLimits,
+    Pace,
+    advise,
+    limits_of,
+    stalls,
+)
 from triton_linear.ptxas.cubin import usage
 
 if TYPE_CHECKING:
@@ -204,12 +214,21 @@ class Assembler:
 
     def pace(self, text: object, cubin: object, metadata: Metadata) -> Pace:
         """How fast a kernel is. text: its PTX."""
-        threads, found = _THREADS.search(str(text)), usage(cubin)
-        if threads is None or found is None:
+        limits, found = self._limits(text, metadata), usage(cubin)
+        if limits is None or found is None:
             return UNKNOWN_PACE
-        limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
         walked = limits.clocks(Assembled(cubin, found))
         return UNKNOWN_PACE if walked is None else Pace(walked.clocks, limits.ctas(found.registers))
+
+    def spills_matter(self, text: object, cubin: object, metadata: Metadata) -> bool:
+        """True if spills may count in a kernel that has some. text: its PTX."""
+        limits = self._limits(text, metadata)
+        return limits is None or limits.spills_matter(cubin)
+
+    def _limits(self, text: object, metadata: Metadata) -> CtaLimits | None:
+        """What limits the CTAs of a kernel; None if its PTX does not say how many threads they have."""
+        threads = _THREADS.search(str(text))
+        return None if threads is None else limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
 
     @property
     def policy(self) -> Policy:

@@ -25,7 +25,6 @@ from typing import Any, Protocol
 
 from triton_linear.ptxas.cubin import usage
 from triton_linear.ptxas.registers import Assembler, Stage, held_back
-from triton_linear.ptxas.warp_clocks import spilled_part
 
 Metadata = MutableMapping[str, Any]
 
@@ -99,8 +98,7 @@ class Veto:
             return None
         policy = self._assembler.policy
         spilled = own.stack - self._assembler.granted  # those granted for another CTA do not count
-        part = spilled_part(ours, policy.unknown_trips)
-        spills = spilled > 0 and (part is None or part >= policy.spills_matter)
+        spills = spilled > 0 and self._assembler.spills_matter(text, ours, metadata)
         stalls = self._assembler.stalls and self._kernel.saved < policy.saves_much
         if not spills and not stalls:
             return None

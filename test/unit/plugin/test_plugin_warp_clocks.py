@@ -148,6 +148,18 @@ def test_spills_in_loops_count_as_often_as_they_run(monkeypatch: pytest.MonkeyPa
     assert part(store, load, back(2), add, back(5), trips=4) == (4 + 16) / (4 + 32 + 8)
 
 
+@pytest.mark.parametrize(
+    ("part", "own_warps", "matter"), [(0.029, 4, False), (0.03, 4, True), (0.029, 2, True)]
+)
+def test_few_spills_do_not_matter_where_warps_run_the_whole_kernel(
+    monkeypatch: pytest.MonkeyPatch, part: float, own_warps: int, matter: bool
+) -> None:
+    """Of a kernel of four warps. Those of regions execute a part of the code, and maybe all of the spills."""
+    monkeypatch.setattr(advice, "spilled_part", lambda *_: part)
+    limits = advice.limits_of(128, {"shared": 1024}, H200, own_warps)
+    assert limits.spills_matter(b"cubin") == matter
+
+
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02" + bytes(100), "text", None])
 def test_what_is_no_cubin_has_no_clocks(broken: object) -> None:
     assert warp_clocks.warp_clocks(broken, 500, 8) is None
@@ -201,7 +213,7 @@ def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytes
 
 @given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
 def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
-    room = advice.CtaLimits(most, warps, H200, walked=True)
+    room = advice.CtaLimits(most, warps, H200, whole=True)
     ctas, found = room.ctas(used), room.fewer_ctas(used)
     wanted = min(255, 1.5 * used)
     enough = [n for n in range(1, ctas + 1) if most_registers(n, warps, H200) >= wanted]
