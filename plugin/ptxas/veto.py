@@ -102,7 +102,7 @@ class Veto:
         stalls = self._assembler.stalls and self._kernel.saved < policy.saves_much
         if not spills and not stalls:
             return None
-        with self._kernel.phase("veto"), held_back():
+        with self._kernel.phase("veto"), held_back() as printed:
             again = self._kernel.stock_again(src)
             if again is None:
                 return None
@@ -125,6 +125,7 @@ class Veto:
         self._kernel.compared(vetoed)
         if not vetoed:
             return None
+        print(printed.getvalue(), end="")
         metadata.update(stock_metadata)  # entries that other hooks added stay
         self._taken = stock_text, cubin
         return stock_text, vetoed
