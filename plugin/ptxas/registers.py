@@ -8,13 +8,9 @@ comes to nothing is nobody's concern, so what it prints is held back.
 
 from __future__ import annotations
 
-import io
-import os
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
@@ -30,6 +26,7 @@ from triton_linear.ptxas.advice import (
     stalls,
 )
 from triton_linear.ptxas.cubin import usage
+from triton_linear.ptxas.output import held_back
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.policy import Policy
@@ -49,48 +46,6 @@ def has_say(options: object) -> bool:
 
     given = str(getattr(options, "ptx_options", None) or "")
     return bool(knobs.nvidia.disable_ptxas_opt) or any(word in given for word in _REGISTER_OPTIONS)
-
-
-class _Apart:
-    """Standard output to all threads but one, whose text is kept."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._thread = threading.get_ident()
-        self.kept = io.StringIO()
-
-    def write(self, text: str) -> int:
-        mine = threading.get_ident() == self._thread
-        return int((self.kept if mine else self._stream).write(text))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-_one_apart = threading.RLock()
-
-
-def _forked() -> None:
-    """In a child process: nobody is left to release the lock that another thread held."""
-    global _one_apart  # noqa: PLW0603
-    _one_apart = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-@contextmanager
-def held_back() -> Iterator[io.StringIO]:
-    """Within the block, what this thread prints is not shown; it is in what the block gets."""
-    with _one_apart:  # each puts back what it found
-        found = sys.stdout
-        apart: Any = _Apart(found)
-        sys.stdout = apart
-        try:
-            yield apart.kept
-        finally:
-            sys.stdout = found
 
 
 def _raised(error: Exception, metadata: Metadata) -> None:

@@ -24,7 +24,8 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 from triton_linear.ptxas.cubin import usage
-from triton_linear.ptxas.registers import Assembler, Stage, held_back
+from triton_linear.ptxas.output import held_back
+from triton_linear.ptxas.registers import Assembler, Stage
 
 Metadata = MutableMapping[str, Any]
 

@@ -21,14 +21,6 @@ READ, WRITE = store.read, store.write
 TEXT = ".visible .entry k()\n.reqntid 256\n{\nret;\n}\n"
 
 
-def test_a_stage_that_compiles_another_kernel_does_not_wait_for_itself() -> None:
-    with registers.held_back() as outer:
-        print("outer")
-        with registers.held_back() as inner:
-            print("inner")
-    assert (outer.getvalue(), inner.getvalue()) == ("outer\n", "inner\n")
-
-
 class Kernel:
     """A kernel that has been compiled; stock Triton's is `stock`."""
 
