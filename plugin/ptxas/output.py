@@ -47,7 +47,7 @@ _lock = threading.Lock()  # of the blocks that are counted, and of `sys.stdout` 
 def _enter() -> tuple[_Output, io.StringIO]:
     with _lock:
         output = sys.stdout if isinstance(sys.stdout, _Output) else _Output(sys.stdout)
-        sys.stdout = output  # type: ignore[assignment]
+        sys.stdout = output
         output.blocks += 1
     output.kept.append(io.StringIO())
     return output, output.kept[-1]
