@@ -199,26 +199,31 @@ def loops_of(instructions: list[tuple[int, int]], capability: int) -> list[tuple
     back to where it was: the iterations of a wait for an mbarrier, and shuffles of threads that diverge.
     """
     branches = dict(_branches(instructions, capability))
-    numbers = sorted(branches)
     leaving = [n for n, (low, high) in enumerate(instructions) if _leaves(low, high)]
-
-    def comes_back(first: int, last: int) -> bool:
-        starts: dict[int, int] = {}  # the first reached instruction before each that leaves
-        reached = [first]
-        while reached:
-            start = reached.pop()
-            at = bisect_left(leaving, start)
-            if at == len(leaving) or leaving[at] >= last:
-                return True
-            known = starts.get(at, leaving[at] + 1)
-            if start < known:
-                starts[at] = start
-                found = numbers[bisect_left(numbers, start) : bisect_left(numbers, known)]
-                reached += [branches[n] for n in found if first <= branches[n] <= last]
-        return False
-
     back = ((to, number) for number, to in branches.items() if 0 <= to < number)
-    return sorted(loop for loop in back if comes_back(*loop))
+    return sorted(loop for loop in back if _leads(*loop, branches, leaving))
+
+
+def _leads(first: int, last: int, branches: dict[int, int], leaving: list[int]) -> bool:
+    """True if code from instruction `first` leads to `last` by instructions between them.
+
+    branches: the target of each branch. leaving: the instructions that the next one never follows. Both are in
+    the order of the instructions.
+    """
+    numbers = list(branches)
+    earliest: dict[int, int] = {}  # the first reached instruction of the code that each of `leaving` ends
+    reached = [first]
+    while reached:
+        start = reached.pop()
+        end = bisect_left(leaving, start)
+        if end == len(leaving) or leaving[end] >= last:
+            return True
+        known = earliest.get(end, leaving[end] + 1)
+        if start < known:
+            earliest[end] = start
+            new = numbers[bisect_left(numbers, start) : bisect_left(numbers, known)]
+            reached += [branches[number] for number in new if first <= branches[number] <= last]
+    return False
 
 
 def _branches(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
