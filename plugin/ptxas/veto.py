@@ -4,17 +4,17 @@ Spilled values go through memory, usually in the innermost loop, and better layo
 an H200, 40 launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24
 with 3.9): 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock
 Triton's speed. A walk through both cubins tells some of those that are faster: where a warp of stock Triton's
-takes a tenth more clocks, what ours spills more is not what counts. Nor do spills of which a warp executes few:
-such a kernel is not compared.
+takes a tenth more clocks, what ours spills more is not what counts. A kernel is not compared for spills if its
+warps execute few of them (`Policy.spills_matter`): of 12 such kernels one spilled more than stock Triton's.
 
 ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
 often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
 code is enough for that, and a warp then takes up to twice its clocks. A walk through the cubin shows the waits
 (`warp_clocks.arithmetic_waits`), and a walk through stock Triton's whether it has them too. Loads that are
 begun one after another, though ptxas was told of more registers (`advice`), are compared likewise. The walk
-does not see conflicts in shared memory, so a kernel whose new layouts save much is not compared.
+does not see conflicts in shared memory, so a kernel whose new layouts save much is not compared for stalls.
 
-Other kernels of ours are not compared, so most are assembled once. The results of comparisons are kept on disk.
+Other kernels of ours are not compared. The results of comparisons are kept on disk (`kept.comparisons`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Veto:
         if own is None:
             return None
         policy = self._assembler.policy
-        spilled = own.stack - self._assembler.granted  # those granted for another CTA do not count
+        spilled = own.stack - self._assembler.granted  # bytes spilled for another CTA do not count
         spills = spilled > 0 and self._assembler.spills_matter(text, ours, metadata)
         stalls = self._assembler.stalls and self._kernel.saved < policy.saves_much
         if not spills and not stalls:

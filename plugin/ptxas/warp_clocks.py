@@ -80,9 +80,8 @@ def arithmetic_waits(cubin: object, clocks: int, memory: int, trips: int) -> flo
 
 def spilled_part(cubin: object, trips: int) -> float | None:
     """The part of the instructions that a warp executes which load or store spilled values, where each loop
-    takes `trips` iterations; None where the cubin cannot be read.
-
-    Requires: as `warp_clocks`.
+    takes `trips` iterations; None where the cubin cannot be read. The instructions have the same numbers from
+    compute capability 7.5 to 12.0.
     """
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None:
