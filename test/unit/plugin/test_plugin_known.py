@@ -334,6 +334,14 @@ def test_other_thresholds_make_decisions_of_their_own() -> None:
     assert [bounded(each) for each in ("", "registers_near=0", "")] == [True, False, True]
 
 
+def test_other_options_of_ptxas_make_decisions_of_their_own() -> None:
+    made(KERNEL)
+    with knobs.compilation.scope(), pinned(Options(strict=True)) as reports:
+        knobs.compilation.always_compile = True
+        triton.compile(str(KERNEL), target=CUDA, options={"ptx_options": "--warn-on-spills"})
+    assert "assemble again" in reports[-1].seconds
+
+
 # The store
 
 
