@@ -73,6 +73,7 @@ class LLIRStage:
         `src` (strict: the failure is raised).
         """
         record = CompileRecord(UNNAMED, PhaseClock())
+        self.vetoed = False
         before = dict(metadata) if self.finishes_later else {}
         try:
             llir = self._compile(src, metadata, record)

@@ -1,6 +1,4 @@
-"""What the plugin puts in the places of a compile's stages: `llir`, and where registers have a say `ptx` and
-`cubin`.
-"""
+"""Replace stages of a compile by the plugin's: `llir`, and on NVIDIA GPUs also `ptx` and `cubin`."""
 
 from __future__ import annotations
 

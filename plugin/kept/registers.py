@@ -1,7 +1,7 @@
-"""Whether a kernel was better off with other registers, kept for the next process that assembles it (`store`).
+"""Keep on disk which directive on registers a kernel is assembled with (`store`).
 
-ptxas is a function of the PTX, its version and its options, so what was found out about one PTX holds for the
-same. Its line table has no say in it, and the kernel's name has none.
+ptxas is a function of the PTX, its version and its options, so a decision holds for every kernel with the same
+PTX. Source locations and the kernel's name are left out of the key, since they change no instruction.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from triton_linear.kept import store
 _DEBUG = "\n\t.section\t.debug"
 _LINES = "\t.loc\t", "\t.file\t", "\t// .globl\t"
 _CALLED = "{}_param_", ".entry {}(", "// @{}\n"
-"""Where PTX, as LLVM writes it, tells places in source files and the kernel's name."""
+"""The lines of PTX, as LLVM prints it, with source locations, and the places of the kernel's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptDirective:
-    """directive: the one that the kernel is assembled with; "" for none. stack: what a thread may have in
-    memory then, in bytes. granted: what of that is for the directive's sake. stalls: its warps wait so long
-    that it is to be compared with stock Triton's kernel."""
+    """A decision. directive: the one that the kernel is assembled with; "" for none. stack: the bytes of a
+    thread's stack with it. granted: how many of them are spilled because of the directive. stalls: warps stall,
+    so the kernel is compared with stock Triton's (`advice.stalls`)."""
 
     directive: str
     stack: int
@@ -35,16 +35,16 @@ _SLOTS = "directive", "stack", "granted", "stalls"
 
 @dataclass(frozen=True)
 class KeptDirectives:
-    """What was decided about kernels that are assembled alike.
+    """The decisions about kernels that are assembled in one way.
 
-    how: all that tells how they are, but for the PTX: the GPU, ptxas and its options, what others do in the
-    stages.
+    how: returns a key of the target with its thresholds, ptxas, its options, and the changes of other hooks to
+    the stages.
     """
 
     how: Callable[[], str]
 
     def name(self, text: str, kernel: str, *facts: object) -> str:
-        """The name of what is decided about the PTX of a kernel, of which these facts are known besides."""
+        """The name of the entry for a kernel. text: its PTX. facts: what else the decision depends on."""
         lines = text.partition(_DEBUG)[0].split("\n")
         bare = "\n".join([line for line in lines if not line.startswith(_LINES)])
         for called in _CALLED:
@@ -52,7 +52,7 @@ class KeptDirectives:
         return store.digest("registers", bare, self.how(), repr(facts), source_digest())
 
     def read(self, name: str) -> KeptDirective | None:
-        """What was decided; None where nothing is kept."""
+        """The decision in the entry; None if there is no entry, or an invalid one."""
         entry = store.read(name)
         if entry is None:
             return None
@@ -62,5 +62,5 @@ class KeptDirectives:
         return KeptDirective(directive, stack, granted, stalls is True)
 
     def write(self, name: str, decided: KeptDirective) -> None:
-        """Keep what was decided."""
+        """Write a decision to the entry."""
         store.write(name, {slot: getattr(decided, slot) for slot in _SLOTS})

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any
 from triton_linear.dialect.records import dataclass
 from triton_linear.ptxas.cubin import Loops, Usage, mma_loops
 from triton_linear.ptxas.occupancy import MOST, UNIT, bound, most_registers, resident
-from triton_linear.ptxas.warp_clocks import WarpClocks, arithmetic_waits, warp_clocks
+from triton_linear.ptxas.warp_clocks import WarpClocks, arithmetic_waits, spilled_part, warp_clocks
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
@@ -110,8 +110,8 @@ def limits_of(
     most = min(gpu.resident_warps // warps, memory // shared if shared else gpu.resident_warps)
     if columns := metadata.get("tmem_size"):
         most = min(most, _TENSOR_COLUMNS // columns)
-    same_code = own_warps is None or warps <= own_warps  # warps of regions run only a part of the code
-    return CtaLimits(most, warps, gpu, same_code and gpu.policy.serial_loads < 1)
+    whole = own_warps is None or warps <= own_warps  # warps of regions run only a part of the code
+    return CtaLimits(most, warps, gpu, whole)
 
 
 def stalls(text: str, made: Assembled, limits: CtaLimits) -> bool:
@@ -222,14 +222,14 @@ class MoreCtas(Advice):
 class CtaLimits:
     """What limits the CTAs of a kernel that are resident on a multiprocessor.
 
-    most: the CTAs that fit, apart from registers. warps: those of a CTA. walked: every warp runs the whole
-    kernel, so a walk through the code gives the clocks of a warp.
+    most: the CTAs that fit, apart from registers. warps: those of a CTA. whole: every warp runs the whole
+    kernel, so a walk through the code is one of a warp.
     """
 
     most: int
     warps: int
     gpu: Target
-    walked: bool
+    whole: bool
 
     def ctas(self, used: int) -> int:
         """The CTAs that fit if each thread uses `used` registers."""
@@ -237,7 +237,15 @@ class CtaLimits:
 
     def clocks(self, made: Assembled) -> WarpClocks | None:
         """The clocks of a warp; None if a walk through the code does not give them."""
-        return made.clocks(self.gpu.policy.unknown_trips) if self.walked else None
+        policy = self.gpu.policy
+        return made.clocks(policy.unknown_trips) if self.whole and policy.serial_loads < 1 else None
+
+    def spills_matter(self, cubin: object) -> bool:
+        """True if at least the fraction `spills_matter` of what a warp executes is for spills, or if the cubin
+        does not tell."""
+        policy = self.gpu.policy
+        part = spilled_part(cubin, policy.unknown_trips) if self.whole else None
+        return part is None or part >= policy.spills_matter
 
     def fewer_ctas(self, used: int) -> int | None:
         """The most CTAs, at most those of now, that leave a thread `registers_more` times `used` registers, or

@@ -15,6 +15,7 @@ lowest bit of an instruction:
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from triton_linear.dialect.records import dataclass
@@ -34,6 +35,11 @@ _SPECIAL = 0x108
 """MUFU."""
 _BRANCHES = frozenset({0x547, 0x947})
 """BRA, with `.U` and without."""
+_LEAVES = frozenset({0x7947, 0x794D, 0x7950})
+"""BRA, EXIT and RET without a guard predicate. With `_UNCONDITIONAL` in `_CONDITION`, no other condition guards
+them, so the next instruction does not follow."""
+_CONDITION, _UNCONDITIONAL = 0x7FFFFF << 18, 0xE0 << 18
+"""Bits of the upper half with the second predicate of a branch and modifiers such as `.DIV`."""
 _SINCE_7 = frozenset({70, 72, 75, 80, 86, 87, 88, 89})
 _SINCE_9 = frozenset({90, 100, 101, 103, 110, 120, 121})
 """Ten times the compute capabilities whose branches were checked to have this form (nvdisasm)."""
@@ -123,8 +129,7 @@ def loops(cubin: object) -> list[Loop] | None:
         return None
     return [
         Loop(first, last, sum(clocks_after(high) for _, high in instructions[first : last + 1]))
-        for first, last in sorted(set(loops_of(instructions, known)))
-        if first >= 0
+        for first, last in loops_of(instructions, known)
     ]
 
 
@@ -186,24 +191,61 @@ def _ends_mmas(low: int, high: int) -> bool:
     return low & _FORM == _MMA_WAIT and bool(low >> 47 & 1) and not high >> 8 & 255
 
 
-def loops_of(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
-    """The numbers of the first and last instruction of each loop: the target of a backward branch, and the
-    branch."""
+def loops_of(instructions: list[tuple[int, int]], capability: int) -> list[tuple[int, int]]:
+    """The numbers of the first and last instruction of each loop, sorted: the target of a backward branch, and
+    the branch, if it is reached from its target by the instructions between them.
+
+    Others are no loops. ptxas moves code that seldom runs behind the end of the kernel, and from there branches
+    back to where it was: the iterations of a wait for an mbarrier, and shuffles of threads that diverge.
+    """
+    branches = dict(_branches(instructions, capability))
+    leaving = [n for n, (low, high) in enumerate(instructions) if _leaves(low, high)]
+    back = ((to, number) for number, to in branches.items() if 0 <= to < number)
+    return sorted(loop for loop in back if _leads(*loop, branches, leaving))
+
+
+def _leads(first: int, last: int, branches: dict[int, int], leaving: list[int]) -> bool:
+    """True if code from instruction `first` leads to `last` by instructions between them.
+
+    branches: the target of each branch. leaving: the instructions that the next one never follows. Both are in
+    the order of the instructions.
+    """
+    numbers = list(branches)
+    earliest: dict[int, int] = {}  # the first reached instruction of the code that each of `leaving` ends
+    reached = [first]
+    while reached:
+        start = reached.pop()
+        end = bisect_left(leaving, start)
+        if end == len(leaving) or leaving[end] >= last:
+            return True
+        known = earliest.get(end, leaving[end] + 1)
+        if start < known:
+            earliest[end] = start
+            new = numbers[bisect_left(numbers, start) : bisect_left(numbers, known)]
+            reached += [branches[number] for number in new if first <= branches[number] <= last]
+    return False
+
+
+def _branches(instructions: list[tuple[int, int]], capability: int) -> Iterator[tuple[int, int]]:
+    """The number of each branch, and that of its target."""
     for number, (low, high) in enumerate(instructions):
         if low & _FORM in _BRANCHES:
             words = (low >> 34 | high << 30) & (1 << 48) - 1
             words -= words >> 47 << 48  # sign-extend
             if capability in _SINCE_9:
                 words = words << 8 | low >> 16 & 255
-            target = number + 1 + words * 4 // _INSTRUCTION.size
-            if target < number:
-                yield target, number
+            yield number, number + 1 + words * 4 // _INSTRUCTION.size
 
 
-def _innermost(loops: Iterator[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:
+def _leaves(low: int, high: int) -> bool:
+    """True if the next instruction never follows this one."""
+    return low & 0xFFFF in _LEAVES and high & _CONDITION == _UNCONDITIONAL
+
+
+def _innermost(loops: list[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:
     """The innermost loops among those with MMAs: none contains another one with MMAs."""
     found: list[tuple[int, int]] = []
-    for first, last in sorted(set(loops), key=lambda loop: loop[1] - loop[0]):
+    for first, last in sorted(loops, key=lambda loop: loop[1] - loop[0]):
         multiplies = any(first <= number <= last for number in mmas)
         if multiplies and not any(first <= inner and end <= last for inner, end in found):
             found.append((first, last))

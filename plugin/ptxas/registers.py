@@ -1,25 +1,32 @@
-"""The stages `ptx` and `cubin` with an eye on registers: a kernel of ours is assembled once more where `advice`
-has a directive for it, and the better of both is taken.
+"""The stages `ptx` and `cubin`, which assemble a kernel of ours again with a directive on registers.
 
-Where ptxas cannot do with so few registers (the operands of an instruction of a warp group alone can be more),
-Triton's stage prints its error and all of the PTX; and its log wherever that is asked for. An attempt that
-comes to nothing is nobody's concern, so what it prints is held back.
+If `advice` has a directive for the kernel, ptxas assembles it with and without, and the better cubin is taken.
+ptxas may fail with the directive: the operands of one `wgmma` can need more registers than a bound leaves.
+Triton's stage then prints ptxas's error and the PTX. What it prints of a cubin that is not taken is not shown
+(`output`).
 """
 
 from __future__ import annotations
 
-import io
-import os
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
-from triton_linear.ptxas.advice import BOUND, CTAS, UNKNOWN_PACE, Assembled, Pace, advise, limits_of, stalls
+from triton_linear.ptxas.advice import (
+    BOUND,
+    CTAS,
+    UNKNOWN_PACE,
+    Assembled,
+    CtaLimits,
+    Pace,
+    advise,
+    limits_of,
+    stalls,
+)
 from triton_linear.ptxas.cubin import usage
+from triton_linear.ptxas.output import held_back
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.policy import Policy
@@ -30,57 +37,15 @@ Stage = Callable[[object, Metadata], object]
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "minnctapersm", "opt-level", "-O")
-"""What ptxas is told about registers on its command line; `.maxnreg` would count more."""
+"""Options of ptxas that concern registers. The directive `.maxnreg` would override them."""
 
 
 def has_say(options: object) -> bool:
-    """Whether options of a compile tell ptxas what to do about registers, or not to optimise."""
+    """True if the options of a compile concern registers, or tell ptxas not to optimise."""
     from triton import knobs  # type: ignore[import-untyped, unused-ignore]
 
     given = str(getattr(options, "ptx_options", None) or "")
     return bool(knobs.nvidia.disable_ptxas_opt) or any(word in given for word in _REGISTER_OPTIONS)
-
-
-class _Apart:
-    """Standard output to all threads but one, whose text is kept."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._thread = threading.get_ident()
-        self.kept = io.StringIO()
-
-    def write(self, text: str) -> int:
-        mine = threading.get_ident() == self._thread
-        return int((self.kept if mine else self._stream).write(text))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-_one_apart = threading.RLock()
-
-
-def _forked() -> None:
-    """In a child process: nobody is left to release the lock that another thread held."""
-    global _one_apart  # noqa: PLW0603
-    _one_apart = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-@contextmanager
-def held_back() -> Iterator[io.StringIO]:
-    """Within the block, what this thread prints is not shown; it is in what the block gets."""
-    with _one_apart:  # each puts back what it found
-        found = sys.stdout
-        apart: Any = _Apart(found)
-        sys.stdout = apart
-        try:
-            yield apart.kept
-        finally:
-            sys.stdout = found
 
 
 def _raised(error: Exception, metadata: Metadata) -> None:
@@ -88,18 +53,18 @@ def _raised(error: Exception, metadata: Metadata) -> None:
 
 
 def _with(directive: str, text: str, threads: re.Match[str]) -> str:
-    """PTX with a directive behind that of its number of threads."""
+    """PTX with a directive after the one, matched by `threads`, for the number of threads."""
     return f"{text[: threads.end()]}\n{directive}{text[threads.end() :]}"
 
 
 class Assembler:
-    """Both stages of one compile, over those that were there.
+    """Both stages of one compile.
 
-    applies: tells whether the kernel is ours. gpu: what it is for, with the thresholds that count for it.
-    fails: is given what went wrong here, and raises it if it should; otherwise the kernel is assembled as ever.
-    again: counts the time of what is assembled once more.
-    decisions: those of other compiles, which spare this one what is not taken; None: they do not count.
-    own_warps: those that the kernel was to have; where there are more, they are of warp-specialised regions.
+    ptx, cubin: the backend's own stages. applies: tells if the kernel is ours. gpu: returns the target with its
+    thresholds. fails: is called with an exception of this class's own work, and may raise it; if it does not,
+    the kernel is assembled without a directive. again: a block that counts the time of the second assembly.
+    decisions: the directives of earlier compiles, which are reused; None: do not use them. own_warps: the warps
+    that the kernel asked for; further warps of a CTA are those of warp-specialised regions.
     """
 
     def __init__(
@@ -124,12 +89,12 @@ class Assembler:
         self._own_warps = own_warps
         self._failed: tuple[object, Exception] | None = None
         self.granted = 0
-        """Bytes that a thread of the kernel spills so that more CTAs find room, which is faster."""
+        """The bytes that a thread spills because a bound on its registers lets one more CTA fit."""
         self.stalls = False
-        """Warps of the kernel wait so long that stock Triton's may be faster (`advice.stalls`)."""
+        """Warps of the kernel stall (`advice.stalls`), so stock Triton's may be faster."""
 
     def ptx(self, src: object, metadata: Metadata) -> object:
-        """PTX, with a bound on registers or the number of CTAs there is memory for, where that may help."""
+        """The PTX of the kernel, with the directive if its cubin is better so."""
         self.granted, self.stalls = 0, False
         text = self._ptx(src, metadata)
         if not isinstance(text, str):
@@ -174,7 +139,7 @@ class Assembler:
         return taken
 
     def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, KeptDirective | None]:
-        """The better of both PTX, and what that decides; None where nothing could be found out."""
+        """The better PTX, and the decision to keep; None if the cubin cannot be read."""
         before = self._assembled(text, metadata)
         if before is None:
             return text, None
@@ -199,17 +164,26 @@ class Assembler:
         )
 
     def cubin_of(self, text: object) -> object:
-        """The cubin of PTX that was assembled to look at it; None if it was not."""
+        """The cubin of `text` if the stage `ptx` has assembled it; else None."""
         return self._made[1] if self._made is not None and self._made[0] == text else None
 
     def pace(self, text: object, cubin: object, metadata: Metadata) -> Pace:
         """How fast a kernel is. text: its PTX."""
-        threads, found = _THREADS.search(str(text)), usage(cubin)
-        if threads is None or found is None:
+        limits, found = self._limits(text, metadata), usage(cubin)
+        if limits is None or found is None:
             return UNKNOWN_PACE
-        limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
         walked = limits.clocks(Assembled(cubin, found))
         return UNKNOWN_PACE if walked is None else Pace(walked.clocks, limits.ctas(found.registers))
+
+    def spills_matter(self, text: object, cubin: object, metadata: Metadata) -> bool:
+        """True if spills may count in a kernel that has some. text: its PTX."""
+        limits = self._limits(text, metadata)
+        return limits is None or limits.spills_matter(cubin)
+
+    def _limits(self, text: object, metadata: Metadata) -> CtaLimits | None:
+        """What limits the CTAs of a kernel; None if its PTX does not say how many threads they have."""
+        threads = _THREADS.search(str(text))
+        return None if threads is None else limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
 
     @property
     def policy(self) -> Policy:
@@ -217,7 +191,7 @@ class Assembler:
         return self._gpu().policy
 
     def cubin(self, src: object, metadata: Metadata) -> object:
-        """The cubin of PTX, which may be there already."""
+        """The cubin of PTX, which the stage `ptx` may have assembled. If ptxas failed there, that is raised."""
         made, self._made = self._made, None
         failed, self._failed = self._failed, None
         if failed is not None and failed[0] == src:
@@ -225,11 +199,11 @@ class Assembler:
         return made[1] if made is not None and made[0] == src else self._cubin(src, metadata)
 
     def _assembled(self, text: str, metadata: Metadata) -> Assembled | None:
-        """None where that fails, or what a thread takes cannot be told."""
+        """The cubin of PTX; None if ptxas fails, or if the cubin's registers and stack cannot be read."""
         try:
             code = self._cubin(text, metadata)
         except Exception as error:
-            self._failed = text, error  # it is the stage `cubin` that is to fail
+            self._failed = text, error  # the stage `cubin` raises it
             return None
         self._made = text, code
         found = usage(code)

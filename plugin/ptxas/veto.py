@@ -4,17 +4,17 @@ Spilled values go through memory, usually in the innermost loop, and better layo
 an H200, 40 launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24
 with 3.9): 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock
 Triton's speed. A walk through both cubins tells some of those that are faster: where a warp of stock Triton's
-takes a tenth more clocks, what ours spills more is not what counts. Nor do spills of which a warp executes few:
-such a kernel is not compared.
+takes a tenth more clocks, what ours spills more is not what counts. A kernel is not compared for spills if its
+warps execute few of them (`Policy.spills_matter`): of 12 such kernels one spilled more than stock Triton's.
 
 ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
 often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
 code is enough for that, and a warp then takes up to twice its clocks. A walk through the cubin shows the waits
 (`warp_clocks.arithmetic_waits`), and a walk through stock Triton's whether it has them too. Loads that are
 begun one after another, though ptxas was told of more registers (`advice`), are compared likewise. The walk
-does not see conflicts in shared memory, so a kernel whose new layouts save much is not compared.
+does not see conflicts in shared memory, so a kernel whose new layouts save much is not compared for stalls.
 
-Other kernels of ours are not compared, so most are assembled once. The results of comparisons are kept on disk.
+Other kernels of ours are not compared. The results of comparisons are kept on disk (`kept.comparisons`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 from triton_linear.ptxas.cubin import usage
-from triton_linear.ptxas.registers import Assembler, Stage, held_back
-from triton_linear.ptxas.warp_clocks import spilled_part
+from triton_linear.ptxas.output import held_back
+from triton_linear.ptxas.registers import Assembler, Stage
 
 Metadata = MutableMapping[str, Any]
 
@@ -98,13 +98,12 @@ class Veto:
         if own is None:
             return None
         policy = self._assembler.policy
-        spilled = own.stack - self._assembler.granted  # those granted for another CTA do not count
-        part = spilled_part(ours, policy.unknown_trips)
-        spills = spilled > 0 and (part is None or part >= policy.spills_matter)
+        spilled = own.stack - self._assembler.granted  # bytes spilled for another CTA do not count
+        spills = spilled > 0 and self._assembler.spills_matter(text, ours, metadata)
         stalls = self._assembler.stalls and self._kernel.saved < policy.saves_much
         if not spills and not stalls:
             return None
-        with self._kernel.phase("veto"), held_back():
+        with self._kernel.phase("veto"), held_back() as printed:
             again = self._kernel.stock_again(src)
             if again is None:
                 return None
@@ -127,6 +126,7 @@ class Veto:
         self._kernel.compared(vetoed)
         if not vetoed:
             return None
+        print(printed.getvalue(), end="")
         metadata.update(stock_metadata)  # entries that other hooks added stay
         self._taken = stock_text, cubin
         return stock_text, vetoed

@@ -5,7 +5,7 @@ says; those whose time is not known beforehand set one of six barriers, and whoe
 that (`ptxas.cubin` has the fields). So a walk over the instructions adds up
 
     begin(i) = max(begin(i - 1) + after(i - 1), max of set(b) over the barriers b that i waits for)
-    set(b)   = begin(i) + latency(i) for the last i that sets b
+    set(b)   = max of begin(i) + latency(i) over the instructions i before that set b
 
 Loops take `trips` iterations. A warp that finds another warp's instruction in its way takes longer, so this is
 what a kernel takes of which few warps run, and the least for others.
@@ -14,6 +14,7 @@ what a kernel takes of which few warps run, and the least for others.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from triton_linear.dialect.records import dataclass
@@ -58,7 +59,7 @@ def warp_clocks(cubin: object, memory: int, trips: int) -> WarpClocks | None:
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None:
         return None
-    walk = _Walk(instructions, _loops(instructions, known), trips)
+    walk = _Walk(instructions, loops_of(instructions, known), trips)
     clocks, at_once = walk.through(memory), walk.through(0) + memory * walk.waiting()
     return WarpClocks(clocks, max(0, clocks - at_once))
 
@@ -74,20 +75,19 @@ def arithmetic_waits(cubin: object, clocks: int, memory: int, trips: int) -> flo
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None or not clocks:
         return None
-    return 1 - _Walk(instructions, _loops(instructions, known), trips, waits=False).through(memory) / clocks
+    return 1 - _Walk(instructions, loops_of(instructions, known), trips, waits=False).through(memory) / clocks
 
 
 def spilled_part(cubin: object, trips: int) -> float | None:
     """The part of the instructions that a warp executes which load or store spilled values, where each loop
-    takes `trips` iterations; None where the cubin cannot be read.
-
-    Requires: as `warp_clocks`.
+    takes `trips` iterations; None where the cubin cannot be read. The instructions have the same numbers from
+    compute capability 7.5 to 12.0.
     """
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None:
         return None
     deeper = [0] * (len(instructions) + 1)
-    for first, last in _loops(instructions, known):
+    for first, last in loops_of(instructions, known):
         deeper[first] += 1
         deeper[last + 1] -= 1
     times = [int(trips**depth) for depth in itertools.accumulate(deeper[:-1])]
@@ -95,9 +95,9 @@ def spilled_part(cubin: object, trips: int) -> float | None:
     return spills / sum(times)
 
 
-def _loops(instructions: list[tuple[int, int]], known: int) -> list[tuple[int, int]]:
-    """The first and last instruction of each loop."""
-    return [loop for loop in sorted(set(loops_of(instructions, known))) if loop[0] >= 0]
+def _loops_around(loop: tuple[int, int], loops: list[tuple[int, int]]) -> int:
+    """How many loops an iteration of a loop is in, that loop counted."""
+    return sum(first <= loop[0] and loop[1] <= last for first, last in loops)
 
 
 class _Walk:
@@ -105,8 +105,8 @@ class _Walk:
 
     at: the clocks to each instruction, and to the end, if none waited. stops: the instructions that wait for
     barriers or set one: their numbers, the barriers that they wait for, the one that they set, and their
-    latency, None where it is that of memory. waits: instructions other than those of memory and lanes take
-    time.
+    latency, None where it is that of memory. often: how many iterations each loop takes in all, those of loops
+    around it counted. waits: instructions other than those of memory and lanes take time.
     """
 
     def __init__(
@@ -124,35 +124,31 @@ class _Walk:
             for number, (low, high) in enumerate(instructions)
             if high >> 52 & _ALL or high >> 46 & 7 < _BARRIERS
         ]
+        self._numbers = [stop[0] for stop in self._stops]
         self._opcodes = [low & OPCODE for low, _ in instructions]
-        self._loops = loops
+        self._often = {loop: int(trips ** _loops_around(loop, loops)) for loop in loops}
         self._trips = trips
 
     def through(self, memory: int) -> int:
         """The clocks of the kernel."""
         (total,) = self._run(0, len(self._opcodes), 1, memory)
-        more = (self._often(loop) * (self._trips - 1) // self._trips for loop in self._loops)
-        return total + sum(n * self._iteration(loop, memory) for n, loop in zip(more, self._loops, strict=True))
+        more = {loop: often * (self._trips - 1) // self._trips for loop, often in self._often.items()}
+        return total + sum(n * self._iteration(loop, memory) for loop, n in more.items())
 
     def waiting(self) -> int:
         """How often the kernel has to wait for loads at least: once between two barriers of the CTA, outside of
         loops and in each iteration of each."""
+        innermost: list[tuple[int, int] | None] = [None] * len(
+            self._opcodes
+        )  # the loop around each instruction
+        for first, last in sorted(self._often, key=lambda loop: loop[0] - loop[1]):
+            innermost[first : last + 1] = [(first, last)] * (last + 1 - first)
         stretches, barriers = set(), 0
-        for number, opcode in enumerate(self._opcodes):
+        for loop, opcode in zip(innermost, self._opcodes, strict=True):
             barriers += opcode == _BAR
             if opcode in _MEMORY:
-                stretches.add((self._around(number), barriers))
-        return sum(1 if loop is None else self._often(loop) for loop, _ in stretches)
-
-    def _around(self, number: int) -> tuple[int, int] | None:
-        """The innermost loop around an instruction."""
-        around = [loop for loop in self._loops if loop[0] <= number <= loop[1]]
-        return min(around, key=lambda loop: loop[1] - loop[0], default=None)
-
-    def _often(self, loop: tuple[int, int]) -> int:
-        """How many iterations a loop takes in all, those of loops around it counted."""
-        around = sum(first <= loop[0] and loop[1] <= last for first, last in self._loops)
-        return int(self._trips**around)
+                stretches.add((loop, barriers))
+        return sum(1 if loop is None else self._often[loop] for loop, _ in stretches)
 
     def _iteration(self, loop: tuple[int, int], memory: int) -> int:
         """The clocks of one iteration, others before it, without further ones of loops inside."""
@@ -162,7 +158,7 @@ class _Walk:
     def _run(self, first: int, last: int, times: int, memory: int) -> list[int]:
         """The clocks to the end of these instructions, each time that they are gone through."""
         at, there = self._at, [0] * _BARRIERS
-        stops = [stop for stop in self._stops if first <= stop[0] < last]
+        stops = self._stops[bisect_left(self._numbers, first) : bisect_left(self._numbers, last)]
         now, ends = 0, []
         for _ in range(times):
             late = now - at[first]  # what is waited for delays all that follows

@@ -66,13 +66,18 @@ def assembled(ptx: str, capability: str) -> bytes:
         return made.read_bytes()
 
 
-def shown_loops(cubin: bytes) -> list[tuple[int, int]]:
-    """The first and last instruction of each loop, as NVIDIA's tool shows the branches that go back."""
+def disassembled(cubin: bytes) -> str:
+    """The instructions of a cubin, as NVIDIA's tool shows them."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(cubin)
         file.flush()
         command = [knobs.nvidia.cuobjdump.path, "-sass", file.name]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def branches_back(cubin: bytes) -> list[tuple[int, int]]:
+    """The target and number of each branch that goes back, as NVIDIA's tool shows them."""
+    text = disassembled(cubin)
     branches = re.findall(r"^\s*/\*([0-9a-f]{4,})\*/.*\bBRA\b[^;]*?\b0x([0-9a-f]+)", text, re.M)
     places = [(int(to, 16) // 16, int(at, 16) // 16) for at, to in branches]
     return sorted((to, at) for to, at in places if to < at)
@@ -84,12 +89,113 @@ def test_loops_are_those_that_nvidia_s_tool_shows(capability: str) -> None:
     assert cubins.capability(cubin) == int(capability)
     found = cubins.loops(cubin)
     assert found is not None
-    assert [(loop.first, loop.last) for loop in found] == shown_loops(cubin)
+    assert [(loop.first, loop.last) for loop in found] == branches_back(cubin)
     outer, inner = found
     assert outer.first < inner.first and inner.last < outer.last and inner.clocks < outer.clocks
     once = [warp_clocks.warp_clocks(cubin, 500, trips) for trips in (1, 10)]
     assert once[0] is not None and once[1] is not None
     assert once[1].clocks > 100 * 500 > 10 * once[0].clocks
+
+
+WAITS = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry waits(.param .u64 p, .param .u32 n)
+{
+.reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<2>; .reg .f32 %f<3>;
+.shared .align 8 .b64 barriers[2];
+ld.param.u64 %rd1, [p];
+ld.param.u32 %r1, [n];
+mov.u32 %r2, barriers;
+mov.u32 %r3, 0;
+FIRST:
+mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;
+@!%p1 bra.uni FIRST;
+LOOP:
+ld.volatile.global.f32 %f1, [%rd1];
+and.b32 %r4, %r3, 1;
+SECOND:
+mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2+8], %r4;
+@!%p1 bra.uni SECOND;
+ex2.approx.f32 %f2, %f1;
+st.volatile.global.f32 [%rd1], %f2;
+add.s32 %r3, %r3, 1;
+setp.lt.u32 %p2, %r3, %r1;
+@%p2 bra LOOP;
+ret;
+}
+"""
+
+DIVERGING = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry diverging(.param .u64 p)
+{
+.reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd;
+ld.param.u64 %rd, [p];
+mov.u32 %r1, %tid.x;
+mov.u32 %r2, 0;
+LOOP:
+setp.gt.u32 %p, %r1, 7;
+@%p bra OTHER;
+shfl.sync.bfly.b32 %r3, %r1, 3, 31, -1;
+add.s32 %r1, %r1, %r3;
+bra BOTH;
+OTHER:
+shfl.sync.bfly.b32 %r3, %r1, 5, 31, -1;
+mul.lo.s32 %r1, %r1, %r3;
+BOTH:
+add.s32 %r2, %r2, 1;
+setp.lt.u32 %p, %r2, %r1;
+@%p bra LOOP;
+st.global.u32 [%rd], %r1;
+ret;
+}
+"""
+
+
+def test_code_behind_the_end_of_the_kernel_makes_no_loop_of_what_follows_its_branch() -> None:
+    """A wait for an mbarrier, a loop of its own there, and a shuffle of threads that are not together."""
+    cubin = assembled(WAITS, "90")
+    loops = cubins.loops(cubin)
+    assert loops is not None
+    outer, *spins = [(loop.first, loop.last) for loop in loops]
+    assert len(spins) == 2 and all(outer[1] < first < last <= first + 2 for first, last in spins)
+    assert len(branches_back(cubin)) == 3 + 2
+    diverging = assembled(DIVERGING, "90")
+    assert len(cubins.loops_of(cubins.decoded(diverging), 90)) == 1
+    assert len(branches_back(diverging)) == 1 + 2
+
+
+def test_a_branch_back_makes_a_loop_if_its_target_leads_to_it() -> None:
+    other, exit_, ret, no_guard = 0x221, 0x94D, 0x950, 7
+
+    def plain(opcode: int, guard: int = no_guard) -> tuple[int, int]:
+        return opcode | guard << 12, 0xE0 << 18
+
+    def to(instructions: int, guard: int = no_guard) -> tuple[int, int]:
+        """A branch so many instructions on from the next one."""
+        words, byte = divmod(4 * instructions, 256)
+        low, high = plain(0x947, guard)
+        return low | byte << 16 | words % (1 << 30) << 34, high | (words >> 30) % (1 << 18)
+
+    def loops(*code: tuple[int, int]) -> list[tuple[int, int]]:
+        return cubins.loops_of(list(code), 90)
+
+    op = plain(other)
+    for guard in (0, no_guard):
+        assert loops(op, op, to(-2, guard)) == [(1, 2)]
+        assert loops(op, op, to(-4, guard)) == []  # to before the code
+        assert loops(op, to(1, guard), op, to(-3)) == [(1, 3)]  # over an instruction of the loop
+        for leaving in (exit_, ret):
+            assert loops(to(1, 0), plain(leaving, guard), op, to(-3)) == [(1, 3)] * (guard != no_guard)
+    # From 1 to 4, back to 2, to 6, and back to 1. What is at 2 leads to 4 only by way of 1.
+    assert loops(op, to(2), op, to(2), to(-3, 0), to(1), to(-6, 0)) == [(1, 6)]
+    div = 1 << 27  # BRA.DIV: the next instruction follows where threads are together
+    low, high = to(2)
+    assert loops(op, (low, high | div), op, to(-3)) == [(1, 3)]
 
 
 def test_of_other_capabilities_loops_are_not_known() -> None:
@@ -180,7 +286,7 @@ def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
 
 SPILLING = """
 .version 8.0
-.target sm_90
+.target sm_{capability}
 .address_size 64
 .visible .entry k(.param .u64 p)
 .maxnreg 24
@@ -196,14 +302,17 @@ SPILLING = """
 """
 
 
-@pytest.mark.parametrize(("count", "spills"), [(8, False), (64, True)])
-def test_ptxas_spills_by_these_instructions(count: int, spills: bool) -> None:
+@pytest.mark.parametrize("capability", ["75", "80", "90", "100", "120"])
+@pytest.mark.parametrize("count", [8, 64])
+def test_ptxas_spills_by_these_instructions(count: int, capability: str) -> None:
     lines = [
         "\n".join(f"    {form.format(f'%x{i}', f'[%p+{4 * i}]')};" for i in range(count))
         for form in ("ld.volatile.global.f32 {0}, {1}", "st.volatile.global.f32 {1}, {0}")
     ]
-    cubin = assembled(SPILLING.format(count=count, loads=lines[0], stores=lines[1]), "90")
+    text = SPILLING.format(count=count, loads=lines[0], stores=lines[1], capability=capability)
+    cubin = assembled(text.replace("8.0", "8.7") if int(capability) >= 100 else text, capability)
     found = usage(cubin)
-    assert found is not None and (found.stack > 0) == spills
-    part = warp_clocks.spilled_part(cubin, 8)
-    assert part is not None and (part > 0.1 if spills else part == 0)
+    assert found is not None and (found.stack > 0) == (count == 64)
+    spills = len(re.findall(r"\b(?:LDL|STL)\b", disassembled(cubin)))
+    assert (spills > 0) == (count == 64)
+    assert warp_clocks.spilled_part(cubin, 8) == spills / len(cubins.decoded(cubin))

@@ -268,15 +268,15 @@ print(theirs, ours, triton_linear.last_report())
 
 
 HELD = """
-import os, signal, threading
+import os, signal, sys, threading
 import plugin_support, triton_linear
 from triton_linear import hook
-from triton_linear.ptxas import registers
+from triton_linear.ptxas import output
 plugin_support.use_fakes()
 triton_linear.install()
 held, done = threading.Event(), threading.Event()
 def hold():
-    with hook._state.pinned(None), hook._state.lock, registers._one_apart:
+    with hook._state.pinned(None), hook._state.lock, output.held_back(), output._lock:
         held.set()
         done.wait()
 threading.Thread(target=hold).start()
@@ -284,12 +284,14 @@ held.wait()
 child = os.fork()
 if child == 0:
     signal.alarm(60)
-    with registers.held_back():
+    shown = sys.stdout
+    with output.held_back():
         pass
     triton_linear.install(strict=True)
     ours = plugin_support.compile_in_worker()
     triton_linear.uninstall()
-    os._exit((0 if ours else 1) + (2 if hook._state.patches else 0))
+    patched = bool(hook._state.patches)
+    os._exit((not ours) + 2 * patched + 4 * isinstance(shown, output._Output))
 done.set()
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

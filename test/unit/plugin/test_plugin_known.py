@@ -18,14 +18,17 @@ import pytest
 import triton
 from assign_support import path_of
 from plugin_support import CUDA, HIP
+from triton import knobs
 from triton.compiler import ASTSource
 
 import triton_linear
 from triton_linear import known, pipeline
+from triton_linear.hook import pinned
 from triton_linear.kept import registers as decided
 from triton_linear.kept import store
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.ptxas.registers import Assembler
+from triton_linear.setting import Options
 
 READ, WRITE = store.read, store.write
 KERNEL = path_of("attention_fp8")
@@ -307,6 +310,36 @@ def test_ptx_of_another_name_or_line_is_the_same_and_of_another_instruction_is_n
 
     assert named("add", 1, "add") == named("mul", 2, "add")
     assert named("add", 1, "add") != named("mul", 1, "mul")
+
+
+def test_a_decision_depends_on_how_kernels_are_assembled_and_on_their_memory() -> None:
+    """The bytes of shared memory and the columns of tensor memory are not in the PTX."""
+    facts = ((1024, None), (2048, None), (1024, 64))
+    names = {
+        decided.KeptDirectives(lambda how=how: how).name("ptx", "k", *each)  # type: ignore[misc]
+        for how in ("cuda:90", "cuda:90{registers_near=0}")
+        for each in facts
+    }
+    assert len(names) == 2 * len(facts)
+
+
+def test_other_thresholds_make_decisions_of_their_own() -> None:
+    """Here one with which no kernel is near enough to a bound; the passes make the same PTX."""
+
+    def bounded(thresholds: str) -> bool:
+        with knobs.compilation.scope(), pinned(Options(strict=True, thresholds=thresholds)):
+            knobs.compilation.always_compile = True
+            return ".maxnreg" in triton.compile(str(KERNEL), target=CUDA).asm["ptx"]
+
+    assert [bounded(each) for each in ("", "registers_near=0", "")] == [True, False, True]
+
+
+def test_other_options_of_ptxas_make_decisions_of_their_own() -> None:
+    made(KERNEL)
+    with knobs.compilation.scope(), pinned(Options(strict=True)) as reports:
+        knobs.compilation.always_compile = True
+        triton.compile(str(KERNEL), target=CUDA, options={"ptx_options": "--warn-on-spills"})
+    assert "assemble again" in reports[-1].seconds
 
 
 # The store

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -404,17 +403,6 @@ def test_what_ails_the_kernel_is_raised_where_it_always_is(monkeypatch: pytest.M
     with pytest.raises(RuntimeError, match="ptxas"):
         both.cubin(text, {})
     assert len(stages.assembled) == 1, "its message is printed once"
-
-
-def test_only_the_thread_that_tries_is_not_heard(capsys: pytest.CaptureFixture[str]) -> None:
-    with registers.held_back() as printed:
-        print("mine")
-        other = threading.Thread(target=print, args=["another's"])
-        other.start()
-        other.join()
-    print("shown")
-    assert printed.getvalue() == "mine\n"
-    assert capsys.readouterr().out == "another's\nshown\n"
 
 
 def test_ptx_that_somebody_replaced_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:

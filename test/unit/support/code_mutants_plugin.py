@@ -9,11 +9,12 @@ CUBIN = "test/unit/plugin/test_plugin_cubin.py"
 OCCUPANCY = "test/unit/plugin/test_plugin_occupancy.py"
 KNOWN = "test/unit/plugin/test_plugin_known.py"
 VETO = "test/unit/plugin/test_plugin_veto.py"
+STAGES = "test/unit/plugin/test_plugin_veto_stages.py"
 
 MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/cubin.py",
-        "loops_of",
+        "_branches",
         "words >> 47 << 48",
         "words >> 48 << 48",
         "branches go forward alone",
@@ -125,7 +126,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
-        "loops_of",
+        "_branches",
         "capability in _SINCE_9",
         "True",
         "branches of older GPUs are read as those of newer ones",
@@ -140,12 +141,52 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{CLOCKS}::test_spills_in_loops_count_as_often_as_they_run",),
     ),
     CodeMutant(
-        "plugin/ptxas/veto.py",
-        "Veto._better",
+        "plugin/ptxas/cubin.py",
+        "loops_of",
+        "_leads(*loop, branches, leaving)",
+        "True",
+        "every branch back makes a loop",
+        (f"{CUBIN}::test_a_branch_back_makes_a_loop_if_its_target_leads_to_it",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/cubin.py",
+        "_leaves",
+        "high & _CONDITION == _UNCONDITIONAL",
+        "True",
+        "no instruction follows a BRA.DIV",
+        (f"{CUBIN}::test_a_branch_back_makes_a_loop_if_its_target_leads_to_it",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/advice.py",
+        "CtaLimits.spills_matter",
         "part >= policy.spills_matter",
         "True",
         "a kernel that hardly spills is compared with stock Triton's",
         (f"{VETO}::test_few_spills_are_not_compared",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/advice.py",
+        "CtaLimits.spills_matter",
+        "self.whole",
+        "True",
+        "spills of one region are a part of what all regions execute",
+        (f"{CLOCKS}::test_few_spills_do_not_matter_where_warps_run_the_whole_kernel",),
+    ),
+    CodeMutant(
+        "plugin/stage.py",
+        "LLIRStage.__call__",
+        "self.vetoed = False",
+        "pass",
+        "a veto holds for the next kernel too",
+        (f"{STAGES}::test_a_veto_holds_for_one_compile",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/veto.py",
+        "Veto._better",
+        'print(printed.getvalue(), end="")',
+        "pass",
+        "ptxas's log of stock Triton's kernel is lost",
+        (f"{STAGES}::test_what_stages_print_of_a_kernel_that_is_not_taken_is_held_back",),
     ),
     CodeMutant(
         "plugin/ptxas/veto.py",
