@@ -22,11 +22,13 @@ def gathered(function: str, old: str, new: str, breaks: str) -> CodeMutant:
 
 
 MUTANTS: tuple[CodeMutant, ...] = (
-    asking(
+    emitted(
+        "gather/request",
         "_stays",
         "held.block == beside.block and all((column in own for column in asked))",
         "all((column in own for column in asked))",
-        "CTAs that want rows of others gather from their own memory",
+        "CTAs that hold the same rows and want others gather as if they wanted the same",
+        f"{ASKING}::test_what_the_own_cta_has_at_a_place_of_its_rank_is_loaded_from_it",
     ),
     emitted(
         "gather/request",
