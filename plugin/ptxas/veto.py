@@ -5,7 +5,7 @@ an H200, 40 launches of other packages had kernels that spilled more than stock 
 with 3.9): 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock
 Triton's speed. A walk through both cubins tells some of those that are faster: where a warp of stock Triton's
 takes a tenth more clocks, what ours spills more is not what counts. A kernel is not compared for spills if its
-warps execute few of them (`Policy.spills_matter`): of 12 such kernels one spilled more than stock Triton's.
+warps hardly execute them (`Policy.spills_matter`).
 
 ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
 often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the

@@ -149,7 +149,7 @@ def test_spills_in_loops_count_as_often_as_they_run(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("part", "own_warps", "matter"), [(0.029, 4, False), (0.03, 4, True), (0.029, 2, True)]
+    ("part", "own_warps", "matter"), [(0.0029, 4, False), (0.003, 4, True), (0.0029, 2, True)]
 )
 def test_few_spills_do_not_matter_where_warps_run_the_whole_kernel(
     monkeypatch: pytest.MonkeyPatch, part: float, own_warps: int, matter: bool
