@@ -273,8 +273,8 @@ class Policy:
     """A kernel that spills is compared with stock Triton's if at least this part of what a warp executes is for
     spills. Of 42 kernels of bench/foreign that spill 8 have less. Five of these spill no more than stock
     Triton's; three spill 8 to 16 bytes where that spills none, and were 0.98, 1.03 and 1.05 times as fast on an
-    H200. Of the others, from 0.4 to 24 %, 14 spill more; three with at most 1.2 % were 0.74, 0.91 and 1.07 times
-    as fast."""
+    H200. Of the others, from 0.4 to 24 %, 14 spill more; three with 1.2 % or less were 0.74, 0.91 and 1.07
+    times as fast."""
     tensor_cores_busy: float = _threshold(2.0, 1.0, "times")
     """A loop is left as it is if the tensor cores take this many times its clocks for the MMAs of all resident
     warps."""

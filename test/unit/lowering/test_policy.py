@@ -55,7 +55,7 @@ ELSEWHERE = {
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
-    "gather/memory.py": {"_DRAWS"},
+    "gather/memory.py": {"_DRAWS", "_RANK"},
     "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
     "ptxas/occupancy.py": {"UNIT", "MOST"},
     "ptxas/advice.py": {
