@@ -16,7 +16,8 @@ from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
-from triton_linear.lowering.planners.conversion import Hardware, between, conversion
+from triton_linear.lowering.planners import shuffle
+from triton_linear.lowering.planners.conversion import Hardware, Reach, between, conversion
 from triton_linear.lowering.planners.exchange import exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
@@ -24,6 +25,7 @@ from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.lanes import native_exchanges
 from triton_linear.lowering.target.targets import target
 
 
@@ -50,6 +52,25 @@ def test_every_plan_of_random_pairs(name):
                 seen[plan.kind] = seen.get(plan.kind, 0) + 1
                 check(plan, src, dst, machine.lanes, 1 << warp_bits)
     assert set(seen) >= {"registers", "shuffle", "warp-shared", "cta-shared"}, seen
+
+
+@pytest.mark.parametrize(("most_bits", "draws"), [(64, 1000), (16, 2000)])
+def test_native_exchanges_are_right_whether_they_pay_or_not(most_bits, draws):
+    """Few plans of random pairs have them: they must take fewer clocks than shuffles."""
+    machine, rng, found = target("hip:gfx950"), random.Random(91), 0
+    bits = native_exchanges(machine.lane_instructions)
+    elements = [element for element in ELEMENTS if element.bits <= most_bits]
+    for _ in range(draws):
+        src, dst, warp_bits = random_pair(rng, machine)
+        conv, element = conversion(src, dst), rng.choice(elements)
+        if conv.reach > Reach.WARP:
+            continue
+        state = shuffle._after_native_exchanges(shuffle._State.of(conv.src, element.per_word), conv.dst, bits)
+        plan = None if state is None else shuffle._plan_without_replacements(state, conv.dst)
+        if plan is not None:
+            found += 1
+            check(plan, src, dst, machine.lanes, 1 << warp_bits)
+    assert found > 20
 
 
 @pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])

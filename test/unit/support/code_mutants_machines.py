@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from code_mutants_base import FUZZ, PLANS, RUN, CodeMutant, emitted, planned
+from code_mutants_base import FUZZ, RUN, CodeMutant, emitted, planned
 
 LANES = "test/unit/lowering/test_lanes.py"
 GATHERED = "test/unit/lowering/test_gather.py::test_code_of_random_gathers_takes_what_numpy_does"
+NATIVE = "test/unit/lowering/test_plans.py::test_native_exchanges_are_right_whether_they_pay_or_not"
 
 MUTANTS: tuple[CodeMutant, ...] = (
     planned(
@@ -14,7 +15,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "words[first ^ high]",
         "words[second]",
         "word that changes places with a lane bit",
-        PLANS.replace("cuda:90", "hip:gfx950"),
+        NATIVE,
     ),
     planned(
         "planners/shuffle",
@@ -22,7 +23,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "slot ^ low",
         "slot",
         "slots of a word that changes places with a lane bit",
-        PLANS.replace("cuda:90", "hip:gfx950"),
+        NATIVE,
     ),
     planned(
         "planners/shuffle",
@@ -30,7 +31,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "units[other], combination",
         "units[other], units[bit]",
         "register bit inside words that is to number them",
-        PLANS.replace("cuda:90", "hip:gfx950"),
+        NATIVE,
     ),
     emitted(
         "target/lanes",
