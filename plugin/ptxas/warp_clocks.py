@@ -27,10 +27,10 @@ _MEMORY = frozenset({LOAD, 0x1A3, 0x1A8, 0x1AB})
 """LDG, ATOMG, ATOM and ERRBAR, which wait for global memory."""
 _SHARED = frozenset({0x3B, 0x183, 0x184, 0x189, 0x18A, 0x1C4})
 """LDSM, LDL, LDS, SHFL, ATOMS and REDUX, which wait for shared memory, the first-level cache or other lanes."""
-_SPILLS = frozenset({0x183, 0x187})
-"""LDL and STL, which load and store the memory of a thread alone."""
 SHARED_CLOCKS = 30
 """What those take (Luo et al., arXiv 2402.13499)."""
+_SPILLS = frozenset({0x183, 0x187})
+"""LDL and STL, which load and store the memory of a thread alone."""
 OTHER_CLOCKS = 20
 """What other instructions of unknown time take, those of the unit for exponentials, say."""
 _LATENCIES = {**dict.fromkeys(_SHARED, SHARED_CLOCKS), **dict.fromkeys(_MEMORY, None)}
@@ -138,9 +138,8 @@ class _Walk:
     def waiting(self) -> int:
         """How often the kernel has to wait for loads at least: once between two barriers of the CTA, outside of
         loops and in each iteration of each."""
-        innermost: list[tuple[int, int] | None] = [None] * len(
-            self._opcodes
-        )  # the loop around each instruction
+        # The innermost loop around each instruction.
+        innermost: list[tuple[int, int] | None] = [None] * len(self._opcodes)
         for first, last in sorted(self._often, key=lambda loop: loop[0] - loop[1]):
             innermost[first : last + 1] = [(first, last)] * (last + 1 - first)
         stretches, barriers = set(), 0
