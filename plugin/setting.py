@@ -60,9 +60,11 @@ class Options:
     free: conversions of floats are omitted, so they cost nothing and give garbage.
     free_only: the number of the one conversion that `free` omits; None for all.
     without: the name of a pass that does not run.
-    everywhere: `occupancy` also holds for kernels without code of ours.
+    everywhere: `occupancy` and `register_level` also hold for kernels without code of ours.
+    register_level: ptxas's `--register-usage-level`, from 0 to 10; None: ptxas's own.
     rank: which assignment of layouts to take in the order of modelled cost; above 0, even if it does not pay.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
+    register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
     staged: accesses to shared memory may be staged through another layout.
     keyed: the report has the key under which decisions about the kernel are kept.
     """
@@ -91,7 +93,9 @@ class Options:
     everywhere: bool = field(default=False, metadata=INTERNAL)
     rank: int = field(default=0, metadata=INTERNAL)
     thresholds: str = field(default="", metadata=INTERNAL)
+    register_thresholds: str = field(default="", metadata=INTERNAL)
     keyed: bool = field(default=False, metadata=INTERNAL)
+    register_level: int | None = field(default=None, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune", "cache"):
@@ -149,6 +153,11 @@ class Options:
         if gluon and not _matches(kernel, self.gluon):
             return self.pipeline.keeping_layouts()
         return self.pipeline
+
+    @property
+    def changes_code(self) -> bool:
+        """True if some pass may change a kernel; otherwise only registers are ours."""
+        return self.assign or self.lower or self.reductions or self.free or bool(self.passes)
 
     @property
     def undecided(self) -> bool:

@@ -34,6 +34,7 @@ _REFUSED = "Triton refused the module with our code: the errors that MLIR printe
 _LAYOUTS_KEPT = "layouts are those that the author of this Gluon kernel wrote; gluon=True lets them be changed"
 """The remark on a Gluon kernel whose layouts the plugin leaves as they are."""
 
+_NO_PASS = "no pass is asked for"
 _DOTS_AWAITED = "dots are waited for, since Triton's code overwrites registers while dots read them"
 
 
@@ -64,7 +65,16 @@ class LLIRStage:
     @property
     def planned_for(self) -> str:
         """The target with changed thresholds, if there are any: a name that `targets.target` reads."""
-        return f"{self._target}{{{self.options.thresholds}}}" if self.options.thresholds else self._target
+        return self._with_thresholds(self.options.thresholds)
+
+    @property
+    def assembled_for(self) -> str:
+        """The same for what ptxas is told of registers."""
+        return self._with_thresholds(self.options.thresholds, self.options.register_thresholds)
+
+    def _with_thresholds(self, *changes: str) -> str:
+        changed = ",".join(filter(None, changes))
+        return f"{self._target}{{{changed}}}" if changed else self._target
 
     def __call__(self, src: TritonModule, metadata: Metadata) -> str:
         """Compile `src` to LLVM IR. `metadata` gets what the stock stage adds.
@@ -297,19 +307,19 @@ class LLIRStage:
         if reason := setting.options.leaves_out(record.kernel):
             return reason
         if not (setting.decisions or setting.options.keyed):
-            return None
+            return None if self.options.changes_code else _NO_PASS
         with record.working("decision"):
             record.key = kernel_digest(src.str_nodebug(), metadata)
             ptxas = ptxas_version(self._target) if setting.decisions else ""
             name = setting.decisions.variant(record.key, self._target, ptxas)
         if name is None:
-            return None
+            return None if self.options.changes_code else _NO_PASS
         record.variant = name
         options = variant(name).of(setting.options)
         if options is None:
             return "stock Triton was measured to be fastest"
         self.options = options
-        return None
+        return None if options.changes_code else "stock Triton's code was measured to be fastest"
 
     def _convert(
         self, src: TritonModule, metadata: Metadata, record: CompileRecord, options: PipelineOptions

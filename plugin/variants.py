@@ -2,12 +2,13 @@
 
 A variant is a change of the options in force. Variants differ in what no model decides right for every kernel:
 whether the plugin compiles the kernel, with which of its parts, with which assignment of layouts, for how many
-warps plans are priced, and how registers are bounded.
+warps plans are priced, and how ptxas allocates registers. Variants of the last kind combine with others:
+`second+roomy`. Combined with `stock`, they change nothing but registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -34,16 +35,35 @@ _NO_MARGIN: Final = (
 class Variant:
     """A variant: its name, a description in one line, and its changes of the options in force.
 
-    `changes` is None for stock Triton.
+    `changes` is None for stock Triton. registers: the variant changes only how ptxas allocates registers.
     """
 
     name: str
     what: str
     changes: Mapping[str, Any] | None = field(default_factory=dict)
+    registers: bool = False
 
     def of(self, options: Options) -> Options | None:
         """The options of this variant if `options` are in force; None: compile with stock Triton."""
         return None if self.changes is None else replace(options, **self.changes)
+
+    def combined(self, other: Variant) -> Variant:
+        """This variant with the changes of `other`, which only concern registers, on top."""
+        changes = dict(_ONLY_REGISTERS if self.changes is None else self.changes)
+        for name, value in (other.changes or {}).items():
+            both = name == "register_thresholds" and name in changes
+            changes[name] = f"{changes[name]},{value}" if both else value
+        return Variant(
+            f"{self.name}{_AND}{other.name}",
+            f"{self.what}; {other.what}",
+            changes,
+            self.registers and other.registers,
+        )
+
+
+_AND: Final = "+"
+_ONLY_REGISTERS: Final = {"assign": False, "lower": False, "reductions": False, "everywhere": True}
+"""The options with which a kernel stays stock Triton's, but for its registers."""
 
 
 VARIANTS: Final = {
@@ -78,28 +98,62 @@ VARIANTS: Final = {
             "matrix loads in place of loads of one or two words, whatever the elements are",
             {"thresholds": "matrix_load_bytes=8"},
         ),
-        Variant("unbounded", "registers as ptxas gives them", {"occupancy": False}),
+        Variant("unbounded", "registers as ptxas gives them", {"occupancy": False}, registers=True),
         Variant(
             "roomy",
             "more registers for fewer CTAs, wherever a warp is sooner done with them",
-            {"thresholds": "serial_loads=0"},
+            {"register_thresholds": "serial_loads=0"},
+            registers=True,
         ),
         Variant(
             "bounded",
             "registers bounded for one more CTA, however few that are",
-            {"thresholds": "more_ctas=1,registers_near=8,bounded_clocks=2"},
+            {"register_thresholds": "more_ctas=1,registers_near=8,bounded_clocks=2"},
+            registers=True,
         ),
+        Variant("thrifty", "ptxas's lowest level of register usage", {"register_level": 0}, registers=True),
+        Variant("lavish", "ptxas's highest level of register usage", {"register_level": 10}, registers=True),
     )
 }
-"""The variants by name. Of equally fast ones, the first is chosen."""
+"""The variants by name, apart from combined ones. Of equally fast ones, the first is chosen."""
 
 
 def variant(name: str) -> Variant:
-    """The variant called `name`.
+    """The variant called `name`. `second+roomy` is `second`, with the registers of `roomy`.
 
     Raises ValueError if there is none.
+
+    >>> variant("second+roomy").changes
+    {'rank': 1, 'register_thresholds': 'serial_loads=0'}
     """
+    first, *others = name.split(_AND)
+    found = _variant(first)
+    for other in map(_variant, others):
+        if not other.registers:
+            raise ValueError(
+                f"variant '{name}': '{other.name}' does not combine, as it changes more than registers"
+            )
+        found = found.combined(other)
+    return found
+
+
+def _variant(name: str) -> Variant:
     try:
         return VARIANTS[name]
     except KeyError:
         raise ValueError(f"no variant '{name}'; there are {', '.join(VARIANTS)}") from None
+
+
+def refinements(name: str, among: Iterable[str]) -> list[str]:
+    """The variants that differ from variant `name` in registers, and are not in `among` themselves: `name`
+    combined with each of `among` that concerns registers.
+
+    >>> refinements("second", ["ours", "roomy", "lavish"]), refinements("ours", ["roomy"])
+    (['second+roomy', 'second+lavish'], [])
+    >>> refinements("second+roomy", ["roomy", "lavish"])
+    ['second+roomy+lavish']
+    """
+    if name == OURS:
+        return []
+    parts = name.split(_AND)
+    return [_AND.join((name, other)) for other in among if VARIANTS[other].registers and other not in parts]

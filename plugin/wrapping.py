@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,8 @@ def wrap_stages(
         name = target_name(backend, options)
         with garbage.held_back():  # the first time, it imports
             others = _what_others_do(backend, stages, hook)
-            stages.update(_wrapped(stages, options, language, name, setting, others))
+            cubin = _cubin_at_level(backend, options) if others == "" else None
+            stages.update(_wrapped(stages, options, language, name, setting, others, cubin))
     except Exception as error:
         if setting.options.strict:
             raise
@@ -68,17 +70,36 @@ def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | 
     return f"{key} {digest}"
 
 
+def _cubin_at_level(backend: Any, options: Any) -> Callable[[int, object, Metadata], object]:
+    """The backend's own stage `cubin`, which takes ptxas's level of register usage before its own arguments."""
+
+    def cubin(level: int, src: object, metadata: Metadata) -> object:
+        given = f"{options.ptx_options or ''} --register-usage-level={level}".lstrip()
+        return backend.make_cubin(src, metadata, replace(options, ptx_options=given), backend.target.arch)
+
+    return cubin
+
+
 def _wrapped(
-    stages: Stages, options: object, language: object, target: str, setting: Setting, others: str | None
+    stages: Stages,
+    options: object,
+    language: object,
+    target: str,
+    setting: Setting,
+    others: str | None,
+    cubin_at_level: Callable[[int, object, Metadata], object] | None,
 ) -> Stages:
     """Our stages, which replace those of the same names.
 
     others: the key of how other hooks changed the stages; None: it is not known, and nothing is kept on disk.
+    cubin_at_level: the stage `cubin` at a level of register usage; None: another hook changed that stage, and
+    levels are left out.
     """
     from triton_linear.stage import LLIRStage
 
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
-    if not ({"ptx", "cubin"} <= stages.keys() and setting.options.occupancy):
+    tunes_registers = setting.options.occupancy or setting.options.register_level is not None
+    if not ({"ptx", "cubin"} <= stages.keys() and tunes_registers):
         return {"llir": stage}
     from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.kept.registers import KeptDirectives
@@ -87,7 +108,7 @@ def _wrapped(
 
     if has_say(options):
         return {"llir": stage}
-    every = setting.options.everywhere
+    stock_cubin = stages["cubin"]
 
     def fails(error: Exception, metadata: Metadata) -> None:
         if setting.options.strict:
@@ -95,13 +116,22 @@ def _wrapped(
         kernel = str(metadata.get("name", "unnamed"))
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
+    def is_ours() -> bool:
+        return (stage.options.everywhere or stage.converted) and not stage.vetoed
+
     def applies() -> bool:
-        return (every or stage.converted) and stage.options.occupancy and not stage.vetoed
+        return is_ours() and stage.options.occupancy
+
+    def cubin(src: object, metadata: Metadata) -> object:
+        level = stage.options.register_level
+        if level is None or cubin_at_level is None or not is_ours():
+            return stock_cubin(src, metadata)
+        return cubin_at_level(level, src, metadata)
 
     def gpu() -> Target:
         from triton_linear.lowering.target import targets
 
-        return targets.target(stage.planned_for)
+        return targets.target(stage.assembled_for)
 
     def again() -> AbstractContextManager[None]:
         return stage.phase("assemble again")
@@ -110,13 +140,13 @@ def _wrapped(
         return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others}"
 
     def how() -> str:
-        return f"{stage.planned_for} {assembled()}"
+        return f"{stage.assembled_for} {stage.options.register_level} {assembled()}"
 
     decisions, warps = None, getattr(options, "num_warps", None)
     if setting.options.cache and others is not None:
         decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
-    assembler = Assembler(stages["ptx"], stages["cubin"], applies, gpu, fails, again, decisions, warps)
-    veto = Veto(assembler, stages["ptx"], stages["cubin"], stage, fails)
+    assembler = Assembler(stages["ptx"], cubin, applies, gpu, fails, again, decisions, warps)
+    veto = Veto(assembler, stages["ptx"], stock_cubin, stage, fails)
     stage.finishes_later = True
     return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}
 

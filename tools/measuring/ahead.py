@@ -34,7 +34,7 @@ from triton_linear.tools.measuring.child import NO_ROOM, Child, MeasuringPlan, c
 from triton_linear.tools.measuring.shared import SharedStages, shared_stages
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.support.modes import VARIANT
-from triton_linear.variants import OURS, STOCK
+from triton_linear.variants import OURS, STOCK, VARIANTS, refinements
 
 CONTEST = "contest"
 """The mode of the record with the result for a launch."""
@@ -58,11 +58,6 @@ class CompiledVariant:
     error: str | None
     digest: str
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether the plugin converted the kernel."""
-        return self.outcome == Outcome.CONVERTED.value
-
 
 def code_digest(kernel: Any) -> str:
     """A digest of the machine code of a compiled kernel."""
@@ -72,7 +67,8 @@ def code_digest(kernel: Any) -> str:
 class Variants:
     """Compiles variants of one kernel into Triton's cache.
 
-    Stages with equal inputs run once. If the plugin has nothing to do, no further variant is compiled.
+    Stages with equal inputs run once. If the plugin has nothing to do, no further variant with other code than
+    stock Triton's is compiled.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -82,7 +78,7 @@ class Variants:
 
     def make(self, name: str) -> CompiledVariant:
         """Compile a variant. Raises the exception of the compile."""
-        if self._idle is not None:
+        if self._idle is not None and name not in refinements(STOCK, VARIANTS):
             return self._idle
         with shared_stages(self._known):
             kernel, reports = compiled(self._kernel, f"{VARIANT}:{name}")
@@ -163,7 +159,8 @@ def read_compiled(path: Path) -> bytes:
 
 
 class Ahead(Child):
-    """Compiles the plan's variants of each kernel that a `Watch` observes."""
+    """Compiles the plan's variants of each kernel that a `Watch` observes, and the refinements of stock
+    Triton's kernel. Those of others depend on what is measured."""
 
     def __init__(self, plan: MeasuringPlan) -> None:
         super().__init__(plan)
@@ -187,7 +184,8 @@ class Ahead(Child):
                 import_all()
             self._started.add(code)
             known = self._known.variants(code)
-            names = [name for name in self._plan.modes if name != STOCK and name not in known]
+            modes = [*self._plan.modes, *refinements(STOCK, self._plan.modes)]
+            names = [name for name in modes if name != STOCK and name not in known]
             if names:
                 self._write(code, variants=names)
                 self._processes.submit(calls(kernel, names, code))

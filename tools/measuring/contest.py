@@ -2,10 +2,14 @@
 
 Each variant is compiled, several in parallel if the plan has jobs, run once on copies of the arguments, and
 its results are compared with stock Triton's. Variants with equal code count as one. They are timed
-alternately, with warm and with empty caches, in three phases. The first is short and has all variants; if
-none is faster than stock Triton, it is the last. The second has the variants that may be the fastest, and
-selects one. The third has that variant, stock Triton and the plugin, and only its times decide, because
-earlier times are biased in favour of the selected variant.
+alternately, with warm and with empty caches, in up to four phases:
+
+1. A short phase has all variants.
+2. If any may be faster than stock Triton, the next has those that may be the fastest, and selects one.
+3. The selected variant, or stock Triton, is combined with each variant that only concerns registers
+   (`variants.refinements`), and these are timed beside it. Except for stock Triton's, they are compiled now.
+4. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
+   times are biased in favour of the selected variant.
 
     {"kernel": KEY, "name": ..., "grid": [...], "warps": ...}           a new launch
     {"kernel": KEY, "begin": VARIANT}                                   compiling or running begins
@@ -17,9 +21,11 @@ earlier times are biased in favour of the selected variant.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.decisions import ptxas_version
@@ -35,7 +41,7 @@ from triton_linear.tools.support.copies import Copies, NoCopy
 from triton_linear.tools.support.launches import Launch, again
 from triton_linear.tools.support.modes import VARIANT
 from triton_linear.tools.support.timing import side_by_side
-from triton_linear.variants import OURS, STOCK
+from triton_linear.variants import OURS, STOCK, refinements
 
 TIMING, COMPILING = "timing", "compiling"
 """The modes of records while variants are timed and, followed by a variant's name, compiled."""
@@ -43,9 +49,32 @@ _PATIENCE = 90.0
 """The time limit for compiling a variant, in seconds; less than the time after which the parent kills the
 child."""
 FIRST, SECOND = 0.25, 0.5
-"""The parts of the plan's seconds that the first and the second phase take; the third takes all."""
+"""The parts of the plan's seconds that the first phase and the next two take; the last takes all."""
 
-Launches = Mapping[str, Callable[[], None]]
+
+@dataclass
+class Field:
+    """The variants that are compared for a launch.
+
+    copies: of its arguments. runs: functions that launch the kernels with stock Triton's results, by the first
+    variant with that code, stock Triton's first. exact: whether their results are bit for bit equal. alike: for
+    each variant, the first one with equal code. codes: the first variant by the digest of its code. digest,
+    target: those of the kernel in decisions. expected: stock Triton's results. before: the arguments before the
+    launch.
+    """
+
+    launch: Launch
+    copies: Copies
+    runs: dict[str, Callable[[], None]] = dataclasses.field(default_factory=dict)
+    exact: dict[str, bool] = dataclasses.field(default_factory=dict)
+    alike: dict[str, str] = dataclasses.field(default_factory=lambda: {STOCK: STOCK})
+    codes: dict[str, str] = dataclasses.field(default_factory=dict)
+    digest: str = ""
+    target: str = ""
+    expected: Results | None = None
+
+    def __post_init__(self) -> None:
+        self.before = Results(self.copies)
 
 
 class Contest(Child):
@@ -92,127 +121,146 @@ class Contest(Child):
 
         The record has everything that a decision needs: the kernel's digest, the target, the versions of
         ptxas, Triton and this package; for each variant the variant with equal code, whether its results are
-        bit for bit stock Triton's, and its ratio in the first phase; and the times of the last phase.
+        bit for bit stock Triton's, and its ratio in the first phase that it was in; and the times of the last
+        phase.
 
         before: the variants that the compiling child has compiled.
         """
         key = launch.key
-        kernels, alike, about = self._compiled(launch, before)
-        if len(alike) < 2:
+        field = Field(launch, copies)
+        modes = [name for name in self._plan.modes if name != STOCK]
+        kernels = {STOCK: compiled(launch.kernel, STOCK)[0]}
+        field.codes[code_digest(kernels[STOCK])] = STOCK
+        kernels |= self._compiled(field, modes, before)
+        if not self._admit(field, kernels):
+            return
+        best, first = STOCK, {}
+        last: list[Times] | None = None
+        if len(field.runs) > 1:
+            self.record(kernel=key, begin=TIMING)
+            last = self._timed(field, field.runs, FIRST)
+            first = {name: choose.faster(STOCK, name, last) for name in field.runs}
+            if any(choose.may_win(name, last) for name in field.runs if name != STOCK):
+                best, last = self._best(field, last), None
+        best, refined = self._refined(field, best, before)
+        if refined is not None:
+            first = {name: choose.faster(STOCK, name, refined) for name in refined[0]} | first
+        if best != STOCK or last is None:
+            three = dict.fromkeys((STOCK, field.alike.get(OURS, STOCK), best))
+            finalists = [name for name in three if name in field.runs]
+            last = self._timed(field, finalists) if len(finalists) > 1 else refined
+        if last is None:
             self.record(kernel=key, mode=CONTEST, problem=IDLE)
             return
-        correct = self._correct(launch, copies, kernels)
-        if correct is None:
-            return
-        launches, exact = correct
-        self.record(kernel=key, begin=TIMING)
-        first = self._timed(launch, copies, launches, FIRST)
-        best, last = STOCK, first
-        if any(choose.may_win(name, first) for name in launches if name != STOCK):
-            best = self._best(launch, copies, launches, first)
-            ours = alike.get(OURS, STOCK)
-            finalists = {name: launches[name] for name in (STOCK, ours, best) if name in launches}
-            last = self._timed(launch, copies, finalists) if len(finalists) > 1 else first
         self.record(
             kernel=key,
             mode=CONTEST,
-            digest=about[0],
-            target=about[1],
-            ptxas=ptxas_version(about[1]),
+            digest=field.digest,
+            target=field.target,
+            ptxas=ptxas_version(field.target),
             gpu=self._gpu(),
             triton=installed() or "",
             package=source_digest(),
-            alike=alike,
-            exact=exact,
-            first={name: vars(choose.faster(STOCK, name, first)) for name in launches},
+            alike=field.alike,
+            exact=field.exact,
+            first={name: vars(ratio) for name, ratio in first.items()},
             best=best,
             second=[dict(times) for times in last],
             microseconds=statistics.median(last[0][STOCK]),
             ratio=choose.faster(STOCK, best, last).ratio,
         )
 
-    def _best(self, launch: Launch, copies: Copies, launches: Launches, first: list[Times]) -> str:
-        """The variant to be confirmed, after a phase of the variants that may be the fastest."""
-        contenders = choose.contenders(list(launches), first)
+    def _best(self, field: Field, first: list[Times]) -> str:
+        """The fastest variant of the first phase, after a phase of those that may be it."""
+        contenders = choose.contenders(list(field.runs), first)
         if len(contenders) < 2:
             return contenders[0]
-        names = dict.fromkeys((STOCK, *contenders))
-        more = self._timed(launch, copies, {name: launches[name] for name in names}, SECOND)
-        return choose.candidate(list(names), more)
+        names = list(dict.fromkeys((STOCK, *contenders)))
+        return choose.candidate(names, self._timed(field, names, SECOND))
 
-    def _correct(
-        self, launch: Launch, copies: Copies, kernels: Mapping[str, Any]
-    ) -> tuple[dict[str, Callable[[], None]], dict[str, bool]] | None:
-        """For each kernel with stock Triton's results, a function that launches it, and whether the results
-        are bit for bit equal. None, with a record, if stock Triton's results vary between runs, or its kernel
-        fails.
+    def _refined(
+        self, field: Field, best: str, before: Mapping[str, CompiledVariant | str]
+    ) -> tuple[str, list[Times] | None]:
+        """The fastest of variant `best` and its refinements, and the times that say so; None if all have the
+        same code.
         """
-        key = launch.key
-        launches: dict[str, Callable[[], None]] = {}
-        exact: dict[str, bool] = {}
-        expected: Results | None = None
-        before = Results(copies)
+        kernels = self._compiled(field, refinements(best, self._plan.modes), before)
+        self._admit(field, kernels)
+        names = list(dict.fromkeys((STOCK, best, *(name for name in kernels if name in field.runs))))
+        if len(names) < 2 or names == [STOCK, best]:
+            return best, None
+        self.record(kernel=field.launch.key, begin=TIMING)
+        times = self._timed(field, names, SECOND)
+        return choose.candidate(names, times), times
+
+    def _admit(self, field: Field, kernels: Mapping[str, Any]) -> bool:
+        """Add the kernels with stock Triton's results to the field. False, with a record, if stock Triton's
+        own results vary between runs, or its kernel fails.
+
+        Requires: `kernels` begin with stock Triton's, or those of an earlier call did.
+        """
+        key, copies = field.launch.key, field.copies
         for name, kernel in kernels.items():
             self.record(kernel=key, begin=name)
             try:
-                run = again(kernel, launch, copies.arguments)
+                run = again(kernel, field.launch, copies.arguments)
                 results = self._results(run, copies)
-                varies = "" if expected else self._results(run, copies).difference(results, before)
+                varies = "" if field.expected else self._results(run, copies).difference(results, field.before)
             except Exception as error:
                 self.failed(key, CONTEST if name == STOCK else name, error)
                 if name == STOCK:
-                    return None
+                    return False
                 continue
             if varies:
                 self.record(kernel=key, mode=CONTEST, problem=f"stock Triton's results vary: {varies}")
-                return None
-            if expected is None:
-                expected = results
-            elif problem := results.difference(expected, before):
+                return False
+            if field.expected is None:
+                field.expected = results
+            elif problem := results.difference(field.expected, field.before):
                 self.record(kernel=key, mode=name, problem=f"results: {problem}")
                 continue
-            exact[name] = results.same(expected)
-            launches[name] = run
-        return launches, exact
+            field.exact[name] = results.same(field.expected)
+            field.runs[name] = run
+        return True
 
     def _compiled(
-        self, launch: Launch, before: Mapping[str, CompiledVariant | str]
-    ) -> tuple[dict[str, Any], dict[str, str], tuple[str, str]]:
-        """The kernels with different code, by the first variant that has the code, stock Triton's first; for
-        each variant, the first variant with equal code; and the kernel's digest and target.
+        self, field: Field, names: Sequence[str], before: Mapping[str, CompiledVariant | str]
+    ) -> dict[str, Any]:
+        """Compile variants, and add to the field which have equal code. Returns the kernels with code that is
+        new, by the first variant that has it.
 
         Digest and target are those of the plugin's report, because TRITON_OVERRIDE_ARCH may change the target.
         """
-        kernels = {STOCK: compiled(launch.kernel, STOCK)[0]}
-        codes = {code_digest(kernels[STOCK]): STOCK}
-        alike, about = {STOCK: STOCK}, ("", "")
+        launch = field.launch
         # Code that crashed an earlier child must not run, whichever variant has it.
         left_out: set[str] = set()
-        for name, variant in self._variants(launch, before).items():
+        alike: dict[str, str] = {}
+        for name, variant in self._variants(launch, names, before).items():
             compiling = f"{COMPILING}:{name}"
             if isinstance(variant, str):
                 self.record(kernel=launch.key, mode=compiling, problem=variant)
                 continue
-            about = variant.key, variant.target
-            if variant.is_ours:
-                alike[name] = codes.setdefault(variant.digest, name)
-                if (launch.key, name) in self._skip:
-                    left_out.add(alike[name])
-            elif variant.error is not None:
+            field.digest, field.target = variant.key, variant.target
+            if variant.error is not None:
                 self.record(kernel=launch.key, mode=compiling, problem=f"stock Triton does it: {variant.error}")
+                continue
+            alike[name] = field.codes.setdefault(variant.digest, name)
+            if (launch.key, name) in self._skip:
+                left_out.add(alike[name])
         alike = {name: first for name, first in alike.items() if first not in left_out}
-        for name in dict.fromkeys(alike.values()):
-            if name != STOCK:
-                kernels[name] = compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
-        return kernels, alike, about
+        field.alike |= alike
+        return {
+            name: compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
+            for name, first in alike.items()
+            if name == first
+        }
 
     def _variants(
-        self, launch: Launch, before: Mapping[str, CompiledVariant | str]
+        self, launch: Launch, names: Sequence[str], before: Mapping[str, CompiledVariant | str]
     ) -> dict[str, CompiledVariant | str]:
-        """Compile the variants into Triton's cache; return for each the plugin's report, or why it failed."""
+        """Compile variants into Triton's cache; return for each the plugin's report, or why it failed."""
         kernel, key = launch.kernel, launch.key
-        wanted = [name for name in self._plan.modes if name != STOCK]
-        wanted = [name for name in wanted if (key, f"{COMPILING}:{name}") not in self._skip]
+        wanted = [name for name in names if (key, f"{COMPILING}:{name}") not in self._skip]
         results = {name: before[name] for name in wanted if name in before}
         variants = ahead.Variants(kernel)
         missing = {name: functools.partial(variants.make, name) for name in wanted if name not in results}
@@ -243,16 +291,17 @@ class Contest(Child):
         self.synchronize()
         return Results(copies)
 
-    def _timed(self, launch: Launch, copies: Copies, launches: Launches, part: float = 1.0) -> list[Times]:
-        """Times with warm caches and with empty ones; each takes `part` of the plan's seconds."""
-        once = "tt.atomic" in launch.kernel.asm.get("ttgir", "")
+    def _timed(self, field: Field, names: Iterable[str], part: float = 1.0) -> list[Times]:
+        """Times of variants with warm caches and with empty ones; each takes `part` of the plan's seconds."""
+        once = "tt.atomic" in field.launch.kernel.asm.get("ttgir", "")
+        runs = {name: field.runs[name] for name in names}
         return [
             {
                 name: list(times)
                 for name, times in side_by_side(
-                    launches,
+                    runs,
                     self._clock(flush),
-                    before=copies.restore,
+                    before=field.copies.restore,
                     seconds=part * self._plan.seconds,
                     in_a_row=not once and not flush,
                 ).microseconds.items()

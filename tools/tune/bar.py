@@ -80,7 +80,8 @@ class Bar:
             self._bar = Progress(*columns, console=self._console, transient=True, redirect_stdout=False)
             self._task = self._bar.add_task("", total=2 * self._variants, name=name, at=at, counts=counts)
             self._bar.start()
-        self._bar.update(self._task, completed=self._done, name=name, at=at, counts=counts)
+        done = min(self._done, 2 * self._variants - 1)  # refinements are not counted: nobody knows how many
+        self._bar.update(self._task, completed=done, name=name, at=at, counts=counts)
 
     def hide(self) -> None:
         """Take it away, until something is measured again."""

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from triton_linear.variants import COMPARED, VARIANTS
+from triton_linear.variants import COMPARED, VARIANTS, variant
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +71,13 @@ def _variants(text: str) -> tuple[str, ...]:
     return tuple(name for name in VARIANTS if name in names or name in COMPARED)
 
 
+def _variant(text: str) -> str:
+    try:
+        return variant(text).name
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `decisions`."""
     parser.add_argument("--file", type=Path, metavar="FILE", help="the file of decisions (default: your own)")
@@ -91,7 +98,13 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     forgotten.add_argument("pattern", metavar="PATTERN")
     by_hand = action("set", "decide by hand about the kernels of a TTGIR file")
     by_hand.add_argument("ttgir", metavar="FILE")
-    by_hand.add_argument("variant", choices=tuple(VARIANTS), metavar="VARIANT", help=", ".join(VARIANTS))
+    combined = ", ".join(name for name, each in VARIANTS.items() if each.registers)
+    by_hand.add_argument(
+        "variant",
+        type=_variant,
+        metavar="VARIANT",
+        help=f"{', '.join(VARIANTS)}; with + behind any of them: {combined}",
+    )
     by_hand.add_argument(
         "--gpu", help="what the GPU is called, as 'NVIDIA H200' (default: what this machine has)"
     )

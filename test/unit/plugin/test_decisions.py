@@ -280,7 +280,14 @@ def test_a_decision_for_stock_gives_what_stock_gives(own: DecisionFile) -> None:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [(name, (CUDA, HIP)[number % 2]) for number, name in enumerate(VARIANTS) if name != "stock"],
+    [
+        *((name, (CUDA, HIP)[number % 2]) for number, name in enumerate(VARIANTS) if name != "stock"),
+        ("lavish", CUDA),
+        ("second+roomy+thrifty", CUDA),
+        ("layouts+unbounded+lavish", CUDA),
+        ("stock+thrifty", CUDA),
+        ("stock+lavish", HIP),
+    ],
     ids=lambda one: getattr(one, "backend", one),
 )
 def test_a_decision_gives_what_its_options_give(own: DecisionFile, name: str, target: Any) -> None:
@@ -293,6 +300,40 @@ def test_a_decision_gives_what_its_options_give(own: DecisionFile, name: str, ta
     code = "cubin" if target is CUDA else "hsaco"
     assert found.asm[code] == wanted.asm[code]
     assert report.variant == name
+
+
+def test_a_decision_for_registers_of_stock_changes_nothing_else(own: DecisionFile) -> None:
+    stock = compile_kernel(row_sums)
+    decide(own, "stock+lavish")
+    decided, report = compiled()
+    assert decided.asm["ptx"] == stock.asm["ptx"]
+    assert decided.asm["cubin"] != stock.asm["cubin"]
+    assert (report.variant, report.outcome, report.conversions) == ("stock+lavish", Outcome.LEFT, ())
+    assert not {"passes", "to MLIR"} & report.seconds.keys()
+
+
+def test_levels_of_register_usage_are_left_out_where_another_hook_makes_the_cubin(own: DecisionFile) -> None:
+    def hook(backend: Any = None, stages: Any = None, *rest: object) -> Any:
+        if stages is None:
+            return "a hook", "its hash"
+        make = stages["cubin"]
+
+        def own(src: object, metadata: object) -> object:
+            return make(src, metadata)
+
+        stages["cubin"] = own
+        return None
+
+    before = knobs.runtime.add_stages_inspection_hook
+    knobs.runtime.add_stages_inspection_hook = hook
+    try:
+        stock = compile_kernel(row_sums)
+        decide(own, "stock+lavish")
+        decided, report = compiled()
+    finally:
+        knobs.runtime.add_stages_inspection_hook = before
+    assert decided.asm["cubin"] == stock.asm["cubin"]
+    assert report.variant == "stock+lavish"
 
 
 def test_a_decision_for_other_circumstances_is_none(own: DecisionFile) -> None:
@@ -472,4 +513,8 @@ def test_a_variant_has_the_names_of_options() -> None:
             assert replace(Options(), **(each.changes or {})) == changed
     with pytest.raises(ValueError, match="no variant 'fastest'; there are stock, ours"):
         variant("fastest")
+    with pytest.raises(ValueError, match=r"'ours\+second': 'second' does not combine"):
+        variant("ours+second")
+    with pytest.raises(ValueError, match="no variant ''"):
+        variant("ours+")
     assert setting.Options().undecided

@@ -28,7 +28,7 @@ from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.tune import figures
-from triton_linear.variants import VARIANTS
+from triton_linear.variants import VARIANTS, refinements, variant
 
 __all__ = ["cuda"]
 
@@ -78,11 +78,11 @@ def speeds(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, tmp_path: Path) -> d
     return taken
 
 
-def code_of(name: str) -> bytes:
-    """The code of `row_sums` in a variant."""
-    options = VARIANTS[name].of(Options(decisions="none", keyed=True))
+def code_of(name: str, kernel: Any = row_sums) -> bytes:
+    """The code of a kernel in a variant."""
+    options = variant(name).of(Options(decisions="none", keyed=True))
     with pinned(options):
-        return bytes(compile_kernel(row_sums).kernel)
+        return bytes(compile_kernel(kernel).kernel)
 
 
 def visited(tmp_path: Path, kernel: Any = row_sums, **plan: Any) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ def test_what_was_compiled_before_is_only_measured(
         assert behind is child.nothing
     child_that_compiles.finish()
     known = CompiledFile(str(path)).variants(compile_kernel(row_sums).hash)
-    assert set(known) == set(VARIANTS) - {"stock"}
+    assert set(known) == {*VARIANTS, *refinements("stock", VARIANTS)} - {"stock"}
 
     def unwanted(self: ahead.Variants, name: str) -> Any:
         raise AssertionError(f"{name} is compiled again")
@@ -256,7 +256,42 @@ def test_results_that_vary_by_themselves_decide_nothing(tmp_path: Path, speeds: 
 
 
 def test_a_kernel_with_nothing_to_do_has_no_contest(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    assert ended(visited(tmp_path, double))["problem"] == "nothing to do"
+    code_only = [name for name, each in VARIANTS.items() if not each.registers]
+    assert ended(visited(tmp_path, double, modes=code_only))["problem"] == "nothing to do"
+
+
+def test_registers_of_a_kernel_with_nothing_to_do_are_compared(
+    tmp_path: Path, speeds: dict[bytes, float]
+) -> None:
+    speeds[code_of("stock+lavish", double)] = 50.0
+    record = ended(visited(tmp_path, double))
+    (kernel,) = figures.tuned(
+        figures.contested([{"kernel": record["kernel"], "name": "double", "grid": [4]}, record])
+    )
+    assert (kernel.variant, kernel.ratio.ratio, kernel.exact) == ("stock+lavish", 2.0, False)
+    speeds.clear()
+    (tmp_path / "records.jsonl").unlink()
+    assert ended(visited(tmp_path, double))["best"] == "stock"
+
+
+def test_the_fastest_variant_is_tried_with_other_registers(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    speeds[code_of("second")] = 50.0
+    speeds[code_of("second+thrifty")] = 40.0
+    speeds[code_of("ours")] = 80.0
+    record = ended(visited(tmp_path))
+    assert record["best"] == "second+thrifty"
+    assert set(record["second"][0]) == {"stock", "ours", "second+thrifty"}
+    assert record["first"]["second+thrifty"]["ratio"] == 2.5
+    assert record["alike"]["second+thrifty"] == "second+thrifty"
+
+
+def test_a_refinement_with_other_results_takes_no_part(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    speeds[code_of("second")] = 50.0
+    speeds[wrong := code_of("second+thrifty")] = 1.0
+    Given.wrong = {wrong}
+    records = visited(tmp_path)
+    assert {r["mode"] for r in records if "problem" in r} == {"second+thrifty"}
+    assert ended(records)["best"] == "second"
 
 
 def test_a_variant_that_fails_is_left_out(
@@ -332,21 +367,27 @@ def test_where_no_variant_may_win_one_round_is_enough(
     parts: list[tuple[int, float]] = []
     timed = Contest._timed
 
-    def counted(self: Contest, launch: Any, copies: Any, launches: Any, part: float = 1.0) -> Any:
-        parts.append((len(launches), part))
-        return timed(self, launch, copies, launches, part)
+    def counted(self: Contest, field: Any, names: Any, part: float = 1.0) -> Any:
+        parts.append((len(names), part))
+        return timed(self, field, names, part)
 
     monkeypatch.setattr(Contest, "_timed", counted)
     for name in VARIANTS:
         if name != "stock":
             speeds[code_of(name)] = 101.0
+    refined = {code_of(name) for name in refinements("stock", VARIANTS)} - {code_of("stock")}
+    for code in refined:
+        speeds[code] = 102.0
     assert ended(visited(tmp_path))["best"] == "stock"
-    assert [part for _, part in parts] == [contest.FIRST]
+    assert parts == [
+        (len({code_of(name) for name in VARIANTS}), contest.FIRST),
+        (1 + len(refined), contest.SECOND),
+    ]
     parts.clear()
     (tmp_path / "records.jsonl").unlink()
     speeds[code_of("second")] = speeds[code_of("ours")] = 50.0
     record = ended(visited(tmp_path))
-    assert record["best"] == "ours", "the earlier of equals"
+    assert record["best"] == "ours", "the earlier of equals, and its registers were compared already"
     assert parts == [(len(record["first"]), contest.FIRST), (3, contest.SECOND), (2, 1.0)]
 
 

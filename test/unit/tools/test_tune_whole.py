@@ -21,7 +21,7 @@ from triton_linear.tools.cli import main
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import run_child
 from triton_linear.tools.tune import command, shards
-from triton_linear.variants import VARIANTS
+from triton_linear.variants import VARIANTS, refinements
 
 PROGRAM = """
 from plugin_support import compile_kernel, double, row_sums
@@ -63,12 +63,13 @@ def test_a_program_is_tuned(
     assert said.out.count("the program has run") == 1
     assert said.err.count("row_sums: ") == 2
     found = DecisionFile(decisions.default_file()).read()
-    assert len(found) == 2 and {each.name for each in found} == {"row_sums"}
+    assert sorted(each.name for each in found) == ["double", "row_sums", "row_sums"]
     assert [plan.ahead for plan in ran] == ([True, False] if "--compile-first" in options else [False])
     with knobs.compilation.scope(), pinned(Options()) as reports:
         knobs.compilation.always_compile = True
         for width in (32, 64):
             support.compile_kernel(support.row_sums, width=width)
+        support.compile_kernel(support.double)
     assert sorted(report.variant for report in reports) == sorted(each.variant for each in found)
 
 
@@ -87,5 +88,5 @@ def test_all_variants_are_compiled_by_the_child_that_does_nothing_else(
 
     monkeypatch.setattr(shards, "rounds", rounds)
     found = command.tune(str(tmp_path / "program.py"), seconds=0.0, jobs=2, compile_first=True)
-    assert len(found.kernels) == 2
-    assert counts == [(3, 3 * (len(VARIANTS) - 1))]
+    assert len(found.kernels) == 3
+    assert counts == [(3, 3 * (len(VARIANTS) - 1 + len(refinements("stock", VARIANTS))))]
