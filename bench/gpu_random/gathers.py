@@ -16,10 +16,12 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from triton_linear.dialect.linear_layout import LANE, REGISTER
 from triton_linear.lowering.gather.request import stays_in_cta
 from triton_linear.tools.fuzzing.evaluate import by_coordinates
 from triton_linear.tools.fuzzing.pairs import drawn_layout
@@ -110,9 +112,10 @@ class GatherCase(RandomCase):
         return gather_text(self, target, method)
 
 
-def _flat(tensors: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+def _flat(tensors: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """[cluster, element], dimension 0 fastest, of tensors by their coordinates."""
-    return tensors.transpose(0, *range(tensors.ndim - 1, 0, -1)).reshape(len(tensors), -1)
+    flat: npt.NDArray[Any] = tensors.transpose(0, *range(tensors.ndim - 1, 0, -1)).reshape(len(tensors), -1)
+    return flat
 
 
 def gather_cases(seed: int, count: int, clusters: Sequence[int]) -> list[GatherCase]:
@@ -133,8 +136,8 @@ def _drawn(rng: random.Random, number: int, bits: int, ctas: int) -> GatherCase:
         usual = len(pair.shape) < 3 and case.size >= LEAST_SIZE and not pair.family.startswith("general")
         if not usual or case.element.bits != bits or pair.element.startswith("!tt.ptr"):
             continue
-        held = [drawn_layout(pair, side) for side in (pair.source, pair.destination)]
-        if max(case.register_counts) <= MOST_REGISTERS and not stays_in_cta(*held, case.axis):
+        source, index = (drawn_layout(pair, side) for side in (pair.source, pair.destination))
+        if max(case.register_counts) <= MOST_REGISTERS and not stays_in_cta(source, index, case.axis):
             return case
 
 
@@ -210,7 +213,7 @@ class _Gathering:
 
 
 class _ThroughGlobal(_Gathering):
-    """The same through global memory, in which tensors are row-major."""
+    """The same through global memory, in which neighbours of a thread, or of a warp, lie side by side."""
 
     def write(self, x: str, index: str) -> None:
         """See `_Gathering`."""
@@ -221,8 +224,11 @@ class _ThroughGlobal(_Gathering):
         super().write(x, index)
 
     def stride(self, dim: int) -> int:
-        """Elements between neighbours of a dimension."""
-        return math.prod(self.case.pair.shape[dim + 1 :])
+        """Elements between neighbours of a dimension; it is 1 where the source's first basis vector lies."""
+        shape, bases = self.case.pair.shape, dict(drawn_layout(self.case.pair, self.a).bases)
+        vectors = [vector for vector in (*bases[REGISTER], *bases[LANE]) if any(vector)]
+        fastest = next((d for d, by in enumerate(vectors[0]) if by), 0) if vectors else 0
+        return 1 if dim == fastest else shape[fastest]
 
     def number(self, encoding: str, dims: Sequence[int]) -> str:
         """The places of elements, of which only some dimensions count."""

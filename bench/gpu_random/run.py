@@ -96,11 +96,8 @@ def build(case: RandomCase, method: str, target: str) -> Binary:
         with ours if method == "ours" else nullcontext([]) as reports:
             options = {"num_warps": case.warps, "num_ctas": case.ctas}
             kernel = triton.compile(str(path), target=gpu_target(target), options=options)
-    plans = [
-        plan
-        for r in reports
-        for plan in (*(each.lowering for each in (*r.conversions, *r.gathers)), *["folded"] * r.folded)
-    ]
+    plans = [c.lowering for r in reports for c in r.conversions]
+    plans += [g.lowering for r in reports for g in r.gathers] + ["folded"] * sum(r.folded for r in reports)
     metadata = kernel.metadata
     return Binary(
         kernel.asm["cubin"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -219,6 +221,43 @@ def test_what_is_timed_is_over_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked[-2:] == [["stock", "ours", GLOBAL], ["ours", GLOBAL]]
     broken = {"ours"}
     assert "ILLEGAL_ADDRESS" in timed(run.STOCK_WRONG)["not timed"]
+
+
+class Timed(FakeGpu):
+    """Counts launches, and looks at what they are given."""
+
+    launches: list[tuple[int, int]]
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, count: Any, *rest: Any) -> int:
+        count._obj.value = 5
+        return 0
+
+    def cuLaunchKernel(self, function: Any, ctas: int, *rest: Any) -> int:
+        *memory, steps = rest[-2][:8]
+        addresses = [ctypes.cast(p, ctypes.POINTER(ctypes.c_uint64)).contents.value for p in memory]
+        source, filled, index, moved, out, drained, scratch = (self.memory[each] for each in addresses)
+        registers = self.case.timed_inputs()[1]
+        assert registers is not None and not any(source) and len(source) == len(out)
+        clusters = np.frombuffer(index, np.uint64).reshape(-1, *registers.shape[1:])
+        assert len(clusters) * self.case.ctas == ctas and len(scratch) == len(clusters) * self.case.scratch
+        assert all((given == registers[n % len(registers)]).all() for n, given in enumerate(clusters))
+        assert not any((*filled, *moved, *drained))
+        self.launches.append((ctas, ctypes.cast(steps, ctypes.POINTER(ctypes.c_int32)).contents.value))
+        return 0
+
+
+def test_launches_that_are_timed_have_random_indices_and_the_gpu_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = case()
+    fake = Timed(one)
+    fake.launches = []
+    monkeypatch.setattr(driver, "_library", lambda: fake)
+    for module in (driver, run):
+        monkeypatch.setattr(module, "device", lambda: SimpleNamespace(multiprocessors=9))
+    found = run.clocked(one, dict.fromkeys(one.methods, BINARY))
+    assert list(found) == list(one.methods)
+    assert fake.launches == [(44, steps) for _ in range(3 * run.TURNS) for steps in run.STEPS]
 
 
 @ordered
