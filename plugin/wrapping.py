@@ -103,10 +103,10 @@ def _wrapped(
         return {"llir": stage}
     from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.kept.registers import KeptDirectives
-    from triton_linear.ptxas.registers import Assembler, has_say
+    from triton_linear.ptxas.registers import Assembler, user_controls_registers
     from triton_linear.ptxas.veto import Veto
 
-    if has_say(options):
+    if user_controls_registers(options):
         return {"llir": stage}
     stock_cubin = stages["cubin"]
 

@@ -22,6 +22,7 @@ LITS = ("test/lit",)
 CHECKED_UNITS = (
     "test/unit/dialect",
     "test/unit/lowering",
+    "test/unit/passes/test_framework.py",
     "test/unit/passes/test_passes.py",
     "test/unit/passes/test_narrow.py",
     "test/unit/passes/test_priced_choices.py",

@@ -24,6 +24,7 @@ from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
 from ..harness import ttgir
 from ..harness.report import sizes
 
+METHODS = ("stock", "ours")
 LANES = 32
 LOOP_STEPS = 3
 LOOPED = 0.4
@@ -92,8 +93,40 @@ class RandomCase:
         a, b = (drawn_layout(self.pair, e) for e in (self.pair.source, self.pair.destination))
         return a.in_dim_size(REGISTER), b.in_dim_size(REGISTER)
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The ways to compile the kernel."""
+        return METHODS
+
+    @property
+    def stock_is_right(self) -> bool:
+        """Whether stock Triton's kernel should be right, so that only equal results are timed."""
+        return True
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of global memory that the kernel has for each cluster, as its argument before the last."""
+        return 0
+
+    def text(self, target: str, method: str) -> str:
+        """The module, as one of the methods compiles it."""
+        return kernel_text(self, target)
+
+    def inputs(self) -> list[Words]:
+        """The tensors that the kernel begins with: [cluster, thread, register] of each."""
+        return [self.source()]
+
+    def timed_inputs(self) -> list[Words | None]:
+        """The same of a kernel that is timed, None for zeros; clusters take turns with these."""
+        return [None]
+
+    @property
+    def input_counts(self) -> tuple[int, ...]:
+        """Elements that a thread holds of each input."""
+        return self.register_counts[:1]
+
     def source(self) -> Words:
-        """What the kernel begins with: [cluster, thread, register of A]."""
+        """The tensor that the kernel fills: [cluster, thread, register of A]."""
         return self.registers(self.pair.source, self.patterns())
 
     def expected(self) -> Words:
@@ -294,11 +327,19 @@ def kernel_text(case: RandomCase, target: str) -> str:
     """The module with the kernel `convert(source, filled, out, drained, steps)`."""
     body = Body(case)
     converting(body)
-    arguments = [f"%{name}: !tt.ptr<i64> {{tt.divisibility = 16 : i32}}" for name in BUFFERS]
-    signature = ", ".join((*arguments, "%steps: i32"))
-    lines = "\n    ".join((*body.lines, *(_region(case) if case.beside else ()), "tt.return"))
+    arguments = [(name, "i64") for name in BUFFERS]
+    return module_text(case, target, arguments, (*body.lines, *(_region(case) if case.beside else ())))
+
+
+def module_text(
+    case: RandomCase, target: str, pointers: Sequence[tuple[str, str]], lines: Sequence[str]
+) -> str:
+    """The module with a kernel of these lines, which takes pointers, by their name and what they point to, and
+    `%steps`."""
+    arguments = [f"%{name}: !tt.ptr<{to}> {{tt.divisibility = 16 : i32}}" for name, to in pointers]
+    signature, body = ", ".join((*arguments, "%steps: i32")), "\n    ".join((*lines, "tt.return"))
     return (
         f'module attributes {{"ttg.num-ctas" = {case.ctas} : i32, "ttg.num-warps" = {case.warps} : i32, '
         f'ttg.target = "{target}", "ttg.threads-per-warp" = {LANES} : i32}} {{\n'
-        f"  tt.func public @convert({signature}) {{\n    {lines}\n  }}\n}}\n"
+        f"  tt.func public @convert({signature}) {{\n    {body}\n  }}\n}}\n"
     )

@@ -1,7 +1,7 @@
 """Compiles random conversions in parallel, runs them, and compares every register of every thread.
 
-    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8 [--beside]] [--dry cuda:90]
-                               [--output FOLDER]
+    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8 [--beside | --gathers]]
+                               [--dry cuda:90] [--output FOLDER]
 
 A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
 Triton cannot compile (it crashes, or is ended after some seconds) are counted apart; the plugin's code for them
@@ -10,7 +10,9 @@ standard output. The exit status is 1 unless all is as it must be. `--dry` compi
 launching anything, and runs the plugin's code in the interpreter. `--clusters` draws conversions that change
 what the CTAs of clusters of these sizes hold instead, in loops, and times them: stock Triton's over the
 plugin's, on a GPU full of clusters. The results are in gpu_clusters.json and .md then. With `--beside` a
-warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md).
+warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md). With `--gathers` each kernel
+gathers what other CTAs of its cluster hold, which stock Triton gets wrong; timed is a way through global memory
+as well (`gathers`; gpu_gathers.json and .md).
 """
 
 from __future__ import annotations
@@ -19,13 +21,11 @@ import argparse
 import re
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,21 @@ from ..harness.cases import chosen
 from ..harness.child import Child, empty_cache
 from ..harness.options import Parser
 from ..harness.progress import progress
-from ..harness.report import listed, measured_on, page, table
-from .kernels import LANES, LOOP_STEPS, RandomCase, Words, cluster_cases, kernel_text, random_cases
+from .gathers import gather_cases
+from .kernels import LANES, LOOP_STEPS, METHODS, RandomCase, Words, cluster_cases, random_cases
+from .report import (
+    FINE,
+    IDENTICAL,
+    NEITHER,
+    NO_STOCK,
+    RIGHT,
+    STOCK_CRASHES,
+    STOCK_WRONG,
+    VERIFIED,
+    gathers_markdown,
+    markdown,
+)
 
-SLOWER = 0.97
-"""Ratios below are listed by themselves."""
-METHODS = ("stock", "ours")
 SECONDS = 8
 MEMORY = 6 << 30
 
@@ -63,14 +72,6 @@ STEPS = (200, 4200)
 TURNS = 5
 
 MODULES = (__name__, "bench.gpu_random.warm")
-
-IDENTICAL = "identical"
-VERIFIED = "verified"
-NO_STOCK = "right, where stock Triton fails"
-NEITHER = "compiled by neither"
-STOCK_WRONG = "right, where stock Triton is wrong"
-STOCK_CRASHES = "right, where stock Triton's kernel crashes"
-FINE = (IDENTICAL, VERIFIED, NO_STOCK, STOCK_WRONG, STOCK_CRASHES)
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,13 @@ def build(case: RandomCase, method: str, target: str) -> Binary:
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, empty_cache():
         path = Path(folder) / "kernel.ttgir"
-        path.write_text(kernel_text(case, target))
+        path.write_text(case.text(target, method))
         ours = triton_linear.enabled(strict=True, assign=False, occupancy=False)
         with ours if method == "ours" else nullcontext([]) as reports:
             options = {"num_warps": case.warps, "num_ctas": case.ctas}
             kernel = triton.compile(str(path), target=gpu_target(target), options=options)
-    plans = [plan for r in reports for plan in (*(c.lowering for c in r.conversions), *["folded"] * r.folded)]
+    plans = [c.lowering for r in reports for c in r.conversions]
+    plans += [g.lowering for r in reports for g in r.gathers] + ["folded"] * sum(r.folded for r in reports)
     metadata = kernel.metadata
     return Binary(
         kernel.asm["cubin"],
@@ -109,31 +111,62 @@ def build(case: RandomCase, method: str, target: str) -> Binary:
 
 def interpret(case: RandomCase, target: str) -> str:
     """The outcome without a GPU: what the interpreter says of the plugin's code."""
-    checked = verify.check(compile_text(kernel_text(case, target), "kernel.ttgir", target, "llvm", LOWERING))
-    return VERIFIED if all(conversion.ok for conversion in checked) else "wrong in the interpreter"
+    compilation = compile_text(case.text(target, "ours"), "kernel.ttgir", target, "llvm", LOWERING)
+    verdicts = verify.run_stubs(compilation)
+    right = all(verdict.ok for verdict in verdicts.values())
+    proved = all(conversion.ok for conversion in verify.check(compilation, verdicts))
+    return VERIFIED if right and proved else "wrong in the interpreter"
+
+
+class _Buffers:
+    """The memory that so many CTAs of a kernel read and write; the first clusters have these inputs, then they
+    begin again with the first."""
+
+    def __init__(self, case: RandomCase, ctas: int, inputs: Sequence[Words | None]) -> None:
+        self.threads = ctas * case.warps * LANES
+        self.inputs = [Memory(8 * count * self.threads) for count in case.input_counts]
+        self.counters = [Memory(4 * self.threads) for _ in (*case.input_counts, "out")]
+        self.out = Memory(8 * case.register_counts[1] * self.threads)
+        self.scratch = [Memory(case.scratch * ctas // case.ctas)] if case.scratch else []
+        for memory, given in zip(self.inputs, inputs, strict=True):
+            if given is None:
+                memory.fill(0)
+            else:
+                memory.write(np.resize(given, memory.size // 8).tobytes())
+
+    def arguments(self) -> list[Memory]:
+        """What the kernel takes before the number of its iterations."""
+        tensors = zip((*self.inputs, self.out), self.counters, strict=True)
+        return [*(memory for pair in tensors for memory in pair), *self.scratch]
+
+    def clear(self) -> None:
+        """Make ready for another launch."""
+        self.out.fill(0x55)
+        for counters in self.counters:
+            counters.fill(0)
+        synchronize()
+
+    def free(self) -> None:
+        """Give everything back."""
+        for memory in self.arguments():
+            memory.free()
 
 
 def launch(case: RandomCase, binary: Binary) -> Words:
     """What every register holds in the end: [cluster, thread, register]."""
-    source, shape = case.source(), case.expected().shape
-    threads, registers = shape[0] * shape[1], shape[2]
-    sizes = (source.nbytes, 4 * threads, 8 * threads * registers, 4 * threads)
-    memory, filled, out, drained = buffers = [Memory(size) for size in sizes]
-    memory.write(source.tobytes())
-    out.fill(0x55)
-    for counters in (filled, drained):
-        counters.fill(0)
+    shape = case.expected().shape
+    buffers = _Buffers(case, shape[0] * case.ctas, case.inputs())
+    buffers.clear()
     kernel = _loaded(case, binary)
-    kernel.launch(shape[0] * case.ctas, (*buffers, LOOP_STEPS))
+    kernel.launch(shape[0] * case.ctas, (*buffers.arguments(), LOOP_STEPS))
     synchronize()
-    for counters, per_thread in ((filled, source.shape[2]), (drained, registers)):
-        counts = np.frombuffer(counters.read(4 * threads), np.uint32)
+    for counters, per_thread in zip(buffers.counters, (*case.input_counts, shape[2]), strict=True):
+        counts = np.frombuffer(counters.read(), np.uint32)
         if (counts != per_thread).any():
             raise RuntimeError(f"threads counted {counts.min()} to {counts.max()} of {per_thread} registers")
-    found = np.frombuffer(out.read(8 * threads * registers), np.uint64).reshape(shape)
+    found = np.frombuffer(buffers.out.read(), np.uint64).reshape(shape)
     kernel.unload()
-    for buffer in buffers:
-        buffer.free()
+    buffers.free()
     return found
 
 
@@ -144,33 +177,28 @@ def _loaded(case: RandomCase, binary: Binary) -> Kernel:
     return kernel
 
 
-def clocked(case: RandomCase, stock: Binary, ours: Binary) -> dict[str, float]:
+def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> dict[str, float]:
     """Seconds of an iteration by each method, the least of several, on a GPU full of clusters."""
-    kernels = {name: _loaded(case, binary) for name, binary in zip(METHODS, (stock, ours), strict=True)}
+    kernels = {name: _loaded(case, binary) for name, binary in binaries.items()}
     full = min(kernel.resident() for kernel in kernels.values()) * device().multiprocessors
     ctas = max(1, full // case.ctas) * case.ctas
-    threads = ctas * case.warps * LANES
-    sizes = (8 * case.register_counts[0], 4, 8 * case.register_counts[1], 4)
-    buffers = [Memory(size * threads) for size in sizes]
+    buffers = _Buffers(case, ctas, case.timed_inputs())
     least: dict[str, float] = {}
     for _ in range(TURNS):
         for name, kernel in kernels.items():
             short, long = (_seconds(kernel, ctas, buffers, steps) for steps in STEPS)
             each = (long - short) / (STEPS[1] - STEPS[0])
             least[name] = min(each, least.get(name, each))
-    for buffer in buffers:
-        buffer.free()
+    buffers.free()
     for kernel in kernels.values():
         kernel.unload()
     return least
 
 
-def _seconds(kernel: Kernel, ctas: int, buffers: Sequence[Memory], steps: int) -> float:
-    for buffer in buffers:
-        buffer.fill(0)
-    synchronize()
+def _seconds(kernel: Kernel, ctas: int, buffers: _Buffers, steps: int) -> float:
+    buffers.clear()
     begun = time.perf_counter()
-    kernel.launch(ctas, (*buffers, steps))
+    kernel.launch(ctas, (*buffers.arguments(), steps))
     synchronize()
     return time.perf_counter() - begun
 
@@ -212,18 +240,20 @@ def judge(
 def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -> dict[str, Any]:
     """The records of all conversions, in order, and how many seconds each step took."""
     clock = [time.perf_counter()]
-    work = [(case, method, target) for case in cases for method in METHODS]
+    work = [(case, method, target) for case in cases for method in case.methods]
     with progress("compile", len(work)) as tick:
-        built = Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick)
+        found = iter(Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick))
     clock.append(time.perf_counter())
     execute = interpreted(cases, target, workers) if dry else run_apart
     child = Child()
     with progress("judge" if dry else "run", len(cases)) as tick:
         records = []
-        for case, stock, ours in zip(cases, built[::2], built[1::2], strict=True):
-            record = judge(case, stock, ours, partial(execute, child))
-            if case.ctas > 1 and not dry and record["outcome"] == IDENTICAL:
-                record |= timed(child, case, stock, ours)
+        for case in cases:
+            built = {method: next(found) for method in case.methods}
+            record = judge(case, built["stock"], built["ours"], partial(execute, child))
+            record |= others(child, case, built, dry)
+            if not dry and is_timed(case, record["outcome"]):
+                record |= timed(child, case, built, record)
             records.append(record)
             tick()
     child.close()
@@ -232,36 +262,54 @@ def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -
     return {"seconds": seconds, "workers": workers, "records": records}
 
 
-def timed(child: Child, case: RandomCase, stock: Any, ours: Any) -> dict[str, Any]:
-    """What is added to a record: seconds of an iteration, and stock Triton's over ours."""
-    try:
-        least = child.ask(clocked, case, stock, ours)
-    except Exception as error:
-        return {"not timed": f"{type(error).__name__}: {error}"}
-    return {"iteration": least, "ratio": least["stock"] / least["ours"]}
+def others(child: Child, case: RandomCase, built: Mapping[str, Binary | Lost], dry: bool) -> dict[str, str]:
+    """What is added to a record for each method beside the two: whether that is right."""
+    found = {}
+    for method in case.methods:
+        binary = built[method]
+        if method in METHODS:
+            continue
+        if isinstance(binary, Lost):
+            found[method] = binary.reason
+        elif not dry:
+            try:
+                found[method] = RIGHT if child.ask(run, case, None, binary) == NO_STOCK else "wrong"
+            except Exception as error:
+                found[method] = f"{type(error).__name__}: {error}"
+        else:
+            found[method] = "compiled"
+    return found
 
 
-def _ratios(records: Sequence[dict[str, Any]]) -> list[str]:
-    """What was gained, by sizes of clusters and altogether."""
-    groups: dict[str, list[float]] = {}
-    for record in records:
-        if "ratio" in record:
-            size = re.search(r"\d+ CTAs", record["name"])
-            for group in ("all", size[0] if size else ""):
-                groups.setdefault(group, []).append(record["ratio"])
-    if not groups:
-        return []
-    rows = (
-        (group, len(found), f"{geometric_mean(found):.3f}", f"{min(found):.3f}", f"{max(found):.3f}")
-        for group, found in sorted(groups.items())
-    )
-    slower = [f"{r['name']}: {r['ratio']:.3f}" for r in records if r.get("ratio", 1) < SLOWER]
-    return [
-        "Stock Triton's time over the plugin's:",
-        "",
-        *table("clusters | conversions: | geometric mean: | least: | most:", rows),
-        *listed(f"Below {SLOWER}:", slower),
-    ]
+def is_timed(case: RandomCase, outcome: str) -> bool:
+    """Whether a kernel is timed on a GPU: those of clusters, if the plugin's is right."""
+    return case.ctas > 1 and outcome in ((IDENTICAL,) if case.stock_is_right else FINE)
+
+
+def timed(
+    child: Child, case: RandomCase, built: Mapping[str, Binary | Lost], record: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is added to a record: seconds of an iteration, and those of other methods over ours.
+
+    Methods beside the two are timed where they are right. Stock Triton's kernel is left out if it crashes.
+    """
+    launched = {
+        method: binary
+        for method, binary in built.items()
+        if isinstance(binary, Binary)
+        and (method in METHODS or record[method] == RIGHT)
+        and not (method == "stock" and record["outcome"] == STOCK_CRASHES)
+    }
+    least = None
+    while least is None:
+        try:
+            least = child.ask(clocked, case, launched)
+        except Exception as error:
+            if case.stock_is_right or launched.pop("stock", None) is None:
+                return {"not timed": f"{type(error).__name__}: {error}"}
+    names = {"stock": "ratio"} | {method: f"{method} ratio" for method in case.methods if method not in METHODS}
+    ratios = {names[method]: least[method] / least["ours"] for method in names if method in least}
+    return {"iteration": least, **ratios}
 
 
 def interpreted(cases: Sequence[RandomCase], target: str, workers: int) -> Callable[..., str]:
@@ -297,39 +345,6 @@ def run_apart(child: Child, case: RandomCase, stock: Binary | None, ours: Binary
         raise
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report for people."""
-    records, seconds = report["records"], report["seconds"]
-    outcomes = Counter(record["outcome"] for record in records)
-    groups: dict[str, list[bool]] = {}
-    for record in records:
-        plans = ", ".join(sorted(set(record["plans"]))) or "none"
-        groups.setdefault(plans, []).append(record["outcome"] in FINE)
-    reasons = Counter(record["stock"] for record in records if "stock" in record)
-    wrong = [record["name"] for record in records if record["outcome"] in (STOCK_WRONG, STOCK_CRASHES)]
-    failed = [record for record in records if record["outcome"] not in FINE]
-    return page(
-        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} random conversions "
-        + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-        + f". {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.",
-        "",
-        "Identical: every register of every thread holds the same bits as with stock Triton, and those that",
-        "the layouts say, for patterns of bits that tell every element from the others.",
-        "",
-        *table(
-            "plans | conversions: | fine:",
-            ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
-        ),
-        *_ratios(records),
-        *listed(
-            "How stock Triton failed to compile:",
-            (f"{count}: `{reason}`" for reason, count in reasons.most_common()),
-        ),
-        *listed("Where stock Triton's registers are not what the layouts say, or its kernel crashes:", wrong),
-        *listed("Failed:", (f"{r['name']}: {r['outcome']} {r.get('error', '')[:300]}" for r in failed)),
-    )
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
     parser = Parser("gpu_random", __doc__)
@@ -337,8 +352,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.only("conversions")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clusters", type=_sizes, metavar="N,N", help="sizes of clusters")
-    parser.add_argument("--beside", action="store_true", help="in front of a warp-specialised region")
-    return parser.dry().workers().output().parse_args(argv)
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--beside", action="store_true", help="in front of a warp-specialised region")
+    kind.add_argument("--gathers", action="store_true", help="gathers across CTAs, not conversions")
+    options = parser.dry().workers().output().parse_args(argv)
+    if options.gathers and not options.clusters:
+        parser.error("--gathers needs --clusters")
+    return options
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -351,13 +371,17 @@ def _sizes(text: str) -> tuple[int, ...]:
 def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
-    if options.clusters:
+    stem = "gpu_clusters" + "_beside" * options.beside if options.clusters else "gpu_random"
+    drawn: Sequence[RandomCase]
+    if options.gathers:
+        drawn, stem = gather_cases(options.seed, options.count, options.clusters), "gpu_gathers"
+    elif options.clusters:
         drawn = cluster_cases(options.seed, options.count, options.clusters, options.beside)
     else:
         drawn = random_cases(options.seed, options.count)
     cases = chosen("gpu_random", drawn, options.only)
-    stem = "gpu_clusters" + "_beside" * options.beside if options.clusters else "gpu_random"
-    return reported(options, stem, markdown, partial(examine, cases))
+    page = gathers_markdown if options.gathers else markdown
+    return reported(options, stem, page, partial(examine, cases))
 
 
 def reported(

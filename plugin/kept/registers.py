@@ -21,16 +21,16 @@ _CALLED = "{}_param_", ".entry {}(", "// @{}\n"
 @dataclass(frozen=True, slots=True)
 class KeptDirective:
     """A decision. directive: the one that the kernel is assembled with; "" for none. stack: the bytes of a
-    thread's stack with it. granted: how many of them are spilled because of the directive. stalls: warps stall,
-    so the kernel is compared with stock Triton's (`advice.stalls`)."""
+    thread's stack with it. occupancy_spills: how many of them are spilled because of the directive. stalls:
+    warps stall, so the kernel is compared with stock Triton's (`advice.stalls`)."""
 
     directive: str
     stack: int
-    granted: int = 0
+    occupancy_spills: int = 0
     stalls: bool = False
 
 
-_SLOTS = "directive", "stack", "granted", "stalls"
+_SLOTS = "directive", "stack", "occupancy_spills", "stalls"
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class KeptDirectives:
         entry = store.read(name)
         if entry is None:
             return None
-        directive, stack, granted, stalls = (entry.get(slot) for slot in _SLOTS)
-        if not isinstance(directive, str) or not isinstance(stack, int) or not isinstance(granted, int):
+        directive, stack, spills, stalls = (entry.get(slot) for slot in _SLOTS)
+        if not isinstance(directive, str) or not isinstance(stack, int) or not isinstance(spills, int):
             return None
-        return KeptDirective(directive, stack, granted, stalls is True)
+        return KeptDirective(directive, stack, spills, stalls is True)
 
     def write(self, name: str, decided: KeptDirective) -> None:
         """Write a decision to the entry."""

@@ -40,7 +40,7 @@ _REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "m
 """Options of ptxas that concern registers. The directive `.maxnreg` would override them."""
 
 
-def has_say(options: object) -> bool:
+def user_controls_registers(options: object) -> bool:
     """True if the options of a compile concern registers, or tell ptxas not to optimise."""
     from triton import knobs  # type: ignore[import-untyped, unused-ignore]
 
@@ -88,14 +88,14 @@ class Assembler:
         self._made: tuple[object, object] | None = None  # PTX and its cubin
         self._own_warps = own_warps
         self._failed: tuple[object, Exception] | None = None
-        self.granted = 0
+        self.occupancy_spills = 0
         """The bytes that a thread spills because a bound on its registers lets one more CTA fit."""
         self.stalls = False
         """Warps of the kernel stall (`advice.stalls`), so stock Triton's may be faster."""
 
     def ptx(self, src: object, metadata: Metadata) -> object:
         """The PTX of the kernel, with the directive if its cubin is better so."""
-        self.granted, self.stalls = 0, False
+        self.occupancy_spills, self.stalls = 0, False
         text = self._ptx(src, metadata)
         if not isinstance(text, str):
             return text
@@ -129,7 +129,7 @@ class Assembler:
                 now = self._assembled(bounded, metadata)
             if now is not None and now.usage.stack <= decided.stack:
                 print(printed.getvalue(), end="")
-                self.granted, self.stalls = decided.granted, decided.stalls
+                self.occupancy_spills, self.stalls = decided.occupancy_spills, decided.stalls
                 return bounded
             self._failed = None
         taken, found = self._tried(text, threads, metadata)
@@ -158,9 +158,9 @@ class Assembler:
             self._made, self._failed = (text, before.code), None
             return text, stays()
         print(printed.getvalue(), end="")
-        self.granted = max(0, now.usage.stack - before.usage.stack)
+        self.occupancy_spills = max(0, now.usage.stack - before.usage.stack)
         return bounded, KeptDirective(
-            advice.directive, now.usage.stack, self.granted, stalls(text, now, limits)
+            advice.directive, now.usage.stack, self.occupancy_spills, stalls(text, now, limits)
         )
 
     def cubin_of(self, text: object) -> object:

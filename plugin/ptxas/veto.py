@@ -98,7 +98,7 @@ class Veto:
         if own is None:
             return None
         policy = self._assembler.policy
-        spilled = own.stack - self._assembler.granted  # bytes spilled for another CTA do not count
+        spilled = own.stack - self._assembler.occupancy_spills  # bytes spilled for another CTA do not count
         spills = spilled > 0 and self._assembler.spills_matter(text, ours, metadata)
         stalls = self._assembler.stalls and self._kernel.saved < policy.saves_much
         if not spills and not stalls:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import triton
+from cluster_marks import ordered
 
 from triton_linear.dialect.triton_versions import (
-    CLUSTERS_ORDERED,
     COPIES_NOT_HELD,
     SUMS_OF_BITS,
     installed_release,
@@ -29,6 +28,8 @@ from triton_linear.tools.fuzzing.random_layouts import Pair
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
+from fake_gpu import FakeGpu  # noqa: E402
+
 from bench.conversions import driver  # noqa: E402
 from bench.gpu_random import run  # noqa: E402
 from bench.gpu_random.kernels import (  # noqa: E402
@@ -39,6 +40,7 @@ from bench.gpu_random.kernels import (  # noqa: E402
     kernel_text,
     random_cases,
 )
+from bench.gpu_random.report import ratios  # noqa: E402
 from triton_linear.tools.support.isolated import Isolation, Lost  # noqa: E402
 
 TARGET = "cuda:90"
@@ -145,50 +147,6 @@ def test_calls_are_isolated() -> None:
 # Running.
 
 
-class FakeGpu:
-    """Memory, and kernels that do what `expected` says but for what is broken: a driver without a GPU."""
-
-    def __init__(self, case: RandomCase) -> None:
-        self.case = case
-        self.memory: dict[int, bytearray] = {}
-        self.broken: Any = lambda out, counters: None
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: 0
-
-    def cuMemAlloc_v2(self, pointer: Any, size: Any) -> int:
-        pointer._obj.value = 0x1000 * (len(self.memory) + 1)
-        self.memory[pointer._obj.value] = bytearray(size.value)
-        return 0
-
-    def cuMemcpyHtoD_v2(self, address: Any, content: bytes, size: Any) -> int:
-        self.memory[address.value][: size.value] = content
-        return 0
-
-    def cuMemcpyDtoH_v2(self, buffer: Any, address: Any, size: Any) -> int:
-        buffer[: size.value] = bytes(self.memory[address.value][: size.value])
-        return 0
-
-    def cuMemsetD8_v2(self, address: Any, value: Any, size: Any) -> int:
-        self.memory[address.value][: size.value] = bytes([value.value]) * size.value
-        return 0
-
-    def cuLaunchKernel(self, function: Any, ctas: int, *rest: Any) -> int:
-        pointers = rest[-2]
-        values = [ctypes.cast(p, ctypes.POINTER(ctypes.c_uint64)).contents.value for p in pointers[:4]]
-        source, expected = self.case.source(), self.case.expected()
-        steps = ctypes.cast(pointers[4], ctypes.POINTER(ctypes.c_int32)).contents.value
-        assert (ctas, steps, len(pointers)) == (len(expected), LOOP_STEPS, 7)
-        assert bytes(self.memory[values[0]]) == source.tobytes()
-        threads = expected.shape[0] * expected.shape[1]
-        out, counters = expected.copy(), np.full(threads, expected.shape[2], np.uint32)
-        self.broken(out, counters)
-        self.memory[values[1]][:] = np.full(threads, source.shape[2], np.uint32).tobytes()
-        self.memory[values[2]][:] = out.tobytes()
-        self.memory[values[3]][:] = counters.tobytes()
-        return 0
-
-
 BINARY = run.Binary(b"cubin", "convert", 0, 7, ("shuffle",), 0.1)
 
 
@@ -276,7 +234,7 @@ def test_cases_in_clusters_change_what_ctas_hold() -> None:
         assert (source[:, thread, 0] == patterns[:, element]).all()
 
 
-@pytest.mark.skipif(installed_release() not in CLUSTERS_ORDERED, reason="left to this Triton")
+@ordered
 def test_a_dry_run_in_clusters_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--count", "2", "--clusters", "2,4", "--dry", TARGET, "--output", str(tmp_path)]
     assert run.main(options) == 0
@@ -285,7 +243,7 @@ def test_a_dry_run_in_clusters_reports(tmp_path: Path, capsys: pytest.CaptureFix
     assert all("cluster-shared" in r["plans"] for r in report["records"])
 
 
-@pytest.mark.skipif(installed_release() not in CLUSTERS_ORDERED, reason="left to this Triton")
+@ordered
 def test_clusters_beside_regions_have_more_warps(tmp_path: Path) -> None:
     cases = cluster_cases(1, 20, (2, 4), beside=True)
     assert {(case.warps, case.all_warps) for case in cases} == {(4, 8), (8, 12)}
@@ -303,8 +261,8 @@ def test_ratios_are_by_clusters_with_what_is_slower() -> None:
         {"name": "001 b, 4 CTAs, looped", "ratio": 0.5},
         {"name": "002 c, 4 CTAs, looped"},
     ]
-    text = "\n".join(run._ratios(records))
+    text = "\n".join(ratios(records))
     assert "| all | 2 | 1.000 | 0.500 | 2.000 |" in text
     assert "| 2 CTAs | 1 | 2.000 |" in text
     assert "001 b, 4 CTAs, looped: 0.500" in text and "000 a" not in text
-    assert run._ratios(records[2:]) == []
+    assert ratios(records[2:]) == []

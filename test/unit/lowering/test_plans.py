@@ -73,6 +73,46 @@ def test_native_exchanges_are_right_whether_they_pay_or_not(most_bits, draws):
     assert found > 20
 
 
+def test_each_native_exchange_brings_one_lane_bit_its_column():
+    """That is a sum of registers' columns. If all are inside words, a bit that numbers words takes their
+    sum first."""
+    machine, rng, inside_words = target("hip:gfx950"), random.Random(92), Counter()
+    bits = sorted(native_exchanges(machine.lane_instructions))
+    lane_bits, slots = machine.lanes.bit_length() - 1, element_type("i8").per_word
+    for _ in range(300):
+        registers = rng.randrange(3, 6)
+        columns = f2.identity(registers + lane_bits)
+        source = Hardware(columns[:registers], columns[registers:], (), ())
+        wanted = source
+        for lane in rng.sample(bits, rng.randrange(1, 3)):
+            combination = rng.randrange(1, rng.choice((slots, 1 << registers)))
+            bit = rng.choice([b for b in range(registers) if combination >> b & 1])
+            wanted = shuffle._Swap(lane, bit, combination).following(wanted)
+        state = shuffle._State.of(source, slots)
+        while swap := shuffle._next_swap(state.held, wanted, slots, bits):
+            after = state.trade(swap, wanted)
+            lanes = list(state.held.lane)
+            lanes[swap.lane] = wanted.lane[swap.lane]
+            assert after.held.lane == tuple(lanes)
+            inside_words[swap.combination.bit_count()] += swap.combination < slots
+            state = after
+        plan = state.finish(wanted)
+        sides = [
+            LinearLayout.from_bases(
+                [
+                    (REGISTER, [[c] for c in side.register]),
+                    (LANE, [[c] for c in side.lane]),
+                    (WARP, []),
+                    ("block", []),
+                ],
+                [("dim0", 1 << registers + lane_bits)],
+            )
+            for side in (source, wanted)
+        ]
+        check(plan, *sides, machine.lanes, 1)
+    assert min(inside_words[1], inside_words[2]) > 20
+
+
 @pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx950"])
 def test_exchanges_are_planned_alike_whatever_bits_of_the_tensor_are_called(name):
     """What makes their plans reusable: they depend on the columns as sums of one another."""

@@ -10,6 +10,7 @@ from typing import Any
 import accumulator_kernels
 import numpy as np
 import pytest
+from cluster_marks import ordered
 from gather_cases import TARGETS
 
 from triton_linear.dialect import bridge, encodings, ll
@@ -164,11 +165,6 @@ def test_what_other_ctas_hold_is_gathered_from_them(name: str) -> None:
     assert ptx.count("mapa") == ptx.count("ld.shared::cluster") == 32
     assert ptx.count("barrier.cluster.arrive") == ptx.count("barrier.cluster.wait") >= 2
     assert "bar.sync" not in ptx
-
-
-ordered = pytest.mark.skipif(
-    installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps what goes through memory to itself"
-)
 
 
 @ordered

@@ -1,61 +1,31 @@
-"""The passes and their runs; what a pass does to IR, FileCheck tests say under test/lit/passes."""
+"""The pipeline and its passes; what a pass does to IR, FileCheck tests say under test/lit/passes."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
-from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 from bridge_kernels import ttgir
+from pass_modules import CONVERSION, CUDA, DATA, MODULES, module, named, upstream
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, Type, operations
+from triton_linear.dialect.mlir_adapter import Type, operations
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.conversions.fold import same_map
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, StubError, stubs_of
-from triton_linear.passes.framework import base, diagnostics, layouts, verifiers
+from triton_linear.passes.framework import layouts
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.parse import PipelineError, parse_pipeline
-from triton_linear.passes.pipeline import PassFailure, pipeline, rewrite
+from triton_linear.passes.pipeline import PassFailure, rewrite
 from triton_linear.passes.registry import PASSES
 from triton_linear.tools.support.functions import LOWERING
-
-DATA = Path(__file__).parents[2] / "data" / "ttgir"
-MODULES = sorted(DATA.glob("*.ttgir"))
-CUDA = target("cuda:90")
-
-
-def upstream(path: Path) -> Any:
-    return bridge.to_upstream(bridge.parse_triton(path, bridge.triton_context()), bridge.upstream_context())
-
-
-def module(body: str, attributes: str = 'ttg.target = "cuda:90"') -> Any:
-    """A module that defines two layouts of 64 elements, #a and #b, and `f` with this body."""
-    blocked = "#ttg.blocked<{sizePerThread = [%d], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>"
-    text = (
-        f"#a = {blocked % 2}\n#b = {blocked % 1}\n"
-        'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, '
-        f'"ttg.threads-per-warp" = 32 : i32, {attributes}}} {{\n'
-        f"tt.func @f(%x: tensor<64xf32, #a>) {{\n{body}\n tt.return\n}}\n}}\n"
-    )
-    return bridge.text_to_upstream(text, bridge.upstream_context(), "f.ttgir")
-
-
-CONVERSION = """%0 = ttg.convert_layout %x : tensor<64xf32, #a> -> tensor<64xf32, #b>
-    tt.print "" {hex = false, isSigned = array<i32: 0>} : %0 : tensor<64xf32, #b>"""
-
-
-def named(root: Any, name: str) -> list[Operation]:
-    return [op for op in operations(root.operation) if op.name == name]
-
 
 # --- the whole pipeline -----------------------------------------------------------------------------------
 
@@ -168,164 +138,10 @@ def test_the_pipeline_is_deterministic() -> None:
     assert "__ll_cvt_0" in outputs[0]
 
 
-def test_threads_do_not_share_what_is_reported() -> None:
-    failures: list[str] = []
-
-    def work(name: str) -> None:
-        body = CONVERSION.replace("%0", f"%{name}")
-        for _ in range(5):
-            root = module(body)
-            found = run_passes(root, [_Remarks(name)]).diagnostics
-            if [d.message for d in found] != [f"{name} ttg.convert_layout"]:
-                failures.append(f"{name}: {found}")
-
-    threads = [threading.Thread(target=work, args=(f"t{i}",)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-
-
-# --- passes as objects ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Remarks:
-    """Reports every conversion."""
-
-    text: str
-    name: ClassVar[str] = "remarks"
-    summary: ClassVar[str] = "report conversions"
-    requires: ClassVar[tuple[verifiers.Verifier, ...]] = ()
-    ensures: ClassVar[tuple[verifiers.Verifier, ...]] = ()
-
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        for inner in operations(op):
-            if inner.name == "ttg.convert_layout":
-                diagnostics.remark(inner, f"{self.text} {inner.name}")
-
-
-@dataclass(frozen=True)
-class _Raises(_Remarks):
-    def __call__(self, op: Operation, pass_: Any) -> None:
-        raise KeyError("of no interest")
-
-
-@dataclass(frozen=True)
-class _NeedsPlans(_Remarks):
-    requires: ClassVar[tuple[verifiers.Verifier, ...]] = (verifiers.every_conversion_is_decided,)
-
-
-@dataclass(frozen=True)
-class _PromisesPlans(_Remarks):
-    ensures: ClassVar[tuple[verifiers.Verifier, ...]] = (verifiers.every_conversion_is_decided,)
-
-
-@pytest.mark.parametrize(("name", "kind"), PASSES.items())
-def test_passes_are_frozen_dataclasses_that_explain_themselves(name: str, kind: Any) -> None:
-    assert kind.name == name
-    assert is_dataclass(kind)
-    with pytest.raises(FrozenInstanceError):
-        kind().summary = ""
-    assert kind() == kind()
-    assert hash(kind()) == hash(kind())
-    assert kind.summary
-    assert all(part in kind.__doc__ for part in ("Requires: ", "Ensures: "))
-    assert all(field.metadata["help"] for field in fields(kind))
-
-
-def test_an_exception_becomes_an_error_and_ends_the_run() -> None:
-    root = module(CONVERSION)
-    outcome = run_passes(root, [_Remarks("first"), _Raises("second"), _Remarks("third")])
-    assert not outcome.succeeded
-    remark, error = outcome.diagnostics
-    assert (remark.severity, remark.message) == ("remark", "first ttg.convert_layout")
-    assert error.severity == "error"
-    assert error.message == (
-        "remarks: internal error: KeyError: 'of no interest'; this is a bug, please report it with the module "
-        "that shows it"
-    )
-    assert [name for name, _ in outcome.seconds] == ["remarks"]
-
-
-def test_what_passes_require_and_ensure_is_checked_on_request() -> None:
-    for pass_ in (_NeedsPlans("x"), _PromisesPlans("x")):
-        assert run_passes(module(CONVERSION), [pass_]).succeeded
-        outcome = run_passes(module(CONVERSION), [pass_], verify=True)
-        assert not outcome.succeeded
-        messages = [d.message for d in outcome.diagnostics if d.severity == "error"]
-        assert messages == ["conversion has no plan and is not left to Triton"]
-    assert run_passes(module(CONVERSION), [SelectLowering(), _NeedsPlans("x")], verify=True).succeeded
-
-
-@dataclass(frozen=True)
-class _Looks(_Remarks):
-    """Looks at the operations, erases what prints if it is told to, and says whether it does."""
-
-    erases: bool = False
-    says: bool | None = None
-
-    def __call__(self, op: Operation, pass_: Any) -> bool | None:
-        for inner in pass_.operations(op):
-            if inner.name == "tt.print" and self.erases:
-                inner.erase()
-        return self.says
-
-
-def test_operations_are_found_again_where_a_pass_may_have_changed_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    walks: list[Operation] = []
-    monkeypatch.setattr(base, "operations", lambda root: walks.append(root) or operations(root))
-    kept, changed = _Looks("kept", says=False), _Looks("changed")
-    assert run_passes(module(CONVERSION), [kept, kept, changed, kept]).succeeded
-    assert len(walks) == 2
-    assert run_passes(module(CONVERSION), [kept, "cse", kept]).succeeded
-    assert len(walks) == 4
-
-
-def test_a_pass_that_hides_a_change_is_found_out_on_request() -> None:
-    outcome = run_passes(module(CONVERSION), [_Looks("x", erases=True, says=False)], verify=True)
-    (error,) = outcome.diagnostics
-    assert error.message == "operations came or went, and the pass says that none did"
-    assert run_passes(module(CONVERSION), [_Looks("x", erases=True)], verify=True).succeeded
-
-
 def test_the_pipeline_raises_what_its_passes_report() -> None:
     root = module(CONVERSION)
     with pytest.raises(PassFailure, match=r"f\.ttgir.*error: linear-select-lowering: .*cuda:x"):
         rewrite(root, LOWERING, replace(CUDA, name="cuda:x"))
-
-
-def test_an_unknown_target_is_an_error_at_the_module() -> None:
-    outcome = run_passes(module(CONVERSION), [SelectLowering("cuda:x")])
-    (error,) = outcome.diagnostics
-    assert "linear-select-lowering: " in error.message
-    assert "cuda:x" in error.message
-    assert 'loc("f.ttgir":3:1)' in error.location
-
-
-def test_times_and_modules_around_each_pass_can_be_had() -> None:
-    told: list[tuple[str, bool, str]] = []
-    passes = pipeline(LOWERING, None, attach=True)
-    names = [pass_.name for pass_ in passes]
-    outcome = run_passes(
-        module(CONVERSION), passes, watch=lambda name, done, op: told.append((name, done, str(op)))
-    )
-    assert [name for name, _ in outcome.seconds] == names
-    assert all(0 < seconds < 1 for _, seconds in outcome.seconds)
-    assert [(name, done) for name, done, _ in told] == [
-        (name, done) for name in names for done in (False, True)
-    ]
-    texts = [text for _, _, text in told]
-    assert texts[1:-1:2] == texts[2::2]
-    assert texts[0] != texts[-1]
-
-
-def test_passes_of_upstream_run_between_ours() -> None:
-    outcome = run_passes(module(CONVERSION), [SelectLowering(), "cse", _NeedsPlans("x")], verify=True)
-    assert [name for name, _ in outcome.seconds] == ["linear-select-lowering", "cse", "remarks"]
 
 
 # --- textual pipelines ------------------------------------------------------------------------------------
@@ -363,77 +179,6 @@ def test_a_pipeline_is_read_from_text() -> None:
 def test_what_is_wrong_with_a_pipeline_is_said(text: str, message: str) -> None:
     with pytest.raises(PipelineError, match=message):
         parse_pipeline(text)
-
-
-# --- diagnostics ------------------------------------------------------------------------------------------
-
-
-def test_notes_and_severities_are_kept() -> None:
-    root = module(CONVERSION)
-    (conversion,) = named(root, "ttg.convert_layout")
-    with diagnostics.capture(root.context) as found:
-        diagnostics.warning(conversion, "look", [(conversion, "here"), (root.operation, "there")])
-        Attribute.parse('"x"', root.context)
-        conversion.location.emit_error("from MLIR itself")
-    warning, error = found
-    assert str(warning).splitlines() == [
-        'loc("f.ttgir":5:6): warning: look',
-        'loc("f.ttgir":5:6): note: here',
-        'loc("f.ttgir":3:1): note: there',
-    ]
-    assert (error.severity, error.message) == ("error", "from MLIR itself")
-
-
-def test_where_nobody_listens_only_errors_are_heard(capfd: pytest.CaptureFixture[str]) -> None:
-    root = module(CONVERSION)
-    (conversion,) = named(root, "ttg.convert_layout")
-    diagnostics.remark(conversion, "a remark")
-    diagnostics.error(conversion, "an error")
-    heard = capfd.readouterr().err
-    assert "an error" in heard
-    assert "a remark" not in heard
-
-
-# --- verifiers --------------------------------------------------------------------------------------------
-
-
-def errors_of(verifier: verifiers.Verifier, root: Any) -> list[str]:
-    with diagnostics.capture(root.context) as found:
-        good = verifier(root.operation)
-    assert good == (not found)
-    return [d.message for d in found]
-
-
-def test_values_without_layouts_are_found() -> None:
-    root = module(CONVERSION)
-    missing = errors_of(verifiers.every_tensor_has_layout, root)
-    assert [message.split(" of type")[0] for message in missing] == ["block argument 0", "result 0"]
-    run_passes(root, [PASSES["linear-attach-layouts"]()])
-    assert errors_of(verifiers.every_tensor_has_layout, root) == []
-    (conversion,) = named(root, "ttg.convert_layout")
-    conversion.attributes[ll.RESULTS] = Attribute.parse("[unit]", root.context)
-    assert len(errors_of(verifiers.every_tensor_has_layout, root)) == 1
-    conversion.attributes[ll.RESULTS] = Attribute.parse("[unit, unit]", root.context)
-    assert errors_of(verifiers.every_tensor_has_layout, root) == ["'ll.results' has 2 entries for 1 results"]
-
-
-def test_layouts_survive_folding() -> None:
-    for path in MODULES:
-        root = upstream(path)
-        passes = [PASSES["linear-attach-layouts"](), PASSES["linear-fold-conversions"]()]
-        assert run_passes(root, passes, verify=True).succeeded
-        assert errors_of(verifiers.every_tensor_has_layout, root) == []
-
-
-def test_conversions_that_are_left_are_found() -> None:
-    root = module(CONVERSION)
-    left = ["conversion is neither outlined, nor a no-op, nor left to Triton"]
-    assert errors_of(verifiers.no_convert_layout_left, root) == left
-    run_passes(root, [SelectLowering()])
-    assert errors_of(verifiers.no_convert_layout_left, root) == left
-    (conversion,) = named(root, "ttg.convert_layout")
-    conversion.attributes[ll.STOCK] = Attribute.parse('"why"', root.context)
-    assert errors_of(verifiers.no_convert_layout_left, root) == []
 
 
 # --- attaching, selecting ---------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from cluster_marks import ordered
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.framework.run import run_passes
@@ -46,7 +45,7 @@ def test_an_exchange_beside_a_region_is_ours() -> None:
     assert reason(module(1)) is None
 
 
-@pytest.mark.skipif(installed_release() not in CLUSTERS_ORDERED, reason="this Triton does not order it")
+@ordered
 def test_in_a_cluster_it_is_ours_across_ctas_too() -> None:
     assert reason(module(2)) is None
     assert reason(module(2, source=HALVES)) is None

@@ -43,7 +43,7 @@ from triton_linear.report import FallbackWarning, Outcome
 PLACES: Mapping[str, tuple[Any, str]] = {
     "wrapping: the target's name": (wrapping, "target_name"),
     "wrapping: the stage": (stage.LLIRStage, "__init__"),
-    "wrapping: registers": (registers, "has_say"),
+    "wrapping: registers": (registers, "user_controls_registers"),
     "screen": (stage, "count_operations"),
     "instrumentation": (stage, "_instrumentation_mode"),
     "targets": (targets, "target"),

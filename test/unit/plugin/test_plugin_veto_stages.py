@@ -114,6 +114,6 @@ def test_what_is_spilled_for_another_cta_is_no_reason(monkeypatch: pytest.Monkey
         assembled.clear()
         assert ".maxnreg 128" in both.ptx(TEXT, {})
         assert assembled == expected and not kernel.asked
-        assert assembler.granted == 8
+        assert assembler.occupancy_spills == 8
     both.ptx(TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 64"), {})
-    assert assembler.granted == 0
+    assert assembler.occupancy_spills == 0

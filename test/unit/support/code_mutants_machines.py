@@ -7,6 +7,7 @@ from code_mutants_base import FUZZ, RUN, CodeMutant, emitted, planned
 LANES = "test/unit/lowering/test_lanes.py"
 GATHERED = "test/unit/lowering/test_gather.py::test_code_of_random_gathers_takes_what_numpy_does"
 NATIVE = "test/unit/lowering/test_plans.py::test_native_exchanges_are_right_whether_they_pay_or_not"
+BROUGHT = "test/unit/lowering/test_plans.py::test_each_native_exchange_brings_one_lane_bit_its_column"
 
 MUTANTS: tuple[CodeMutant, ...] = (
     planned(
@@ -31,7 +32,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "units[other], combination",
         "units[other], units[bit]",
         "register bit inside words that is to number them",
-        NATIVE,
+        BROUGHT,
     ),
     emitted(
         "target/lanes",

@@ -20,6 +20,7 @@ REDUCED = "test/unit/passes/reductions/test_reductions_values.py"
 DEFER = "test/unit/passes/reductions/test_defer.py"
 DEFERRED = f"{DEFER}::test_a_whole_kernel_gives_what_stock_triton_s_gives"
 KINDS = f"{REDUCED}::test_every_kind_of_layout_gives_what_triton_gives"
+TOGETHER = f"{REDUCED}::test_each_of_four_operands_that_travel_together_comes_back_as_itself"
 AGREE = f"{REDUCED}::test_lanes_that_combine_in_different_orders_agree_before_they_store"
 REDUCTION_PROOF = "test/unit/passes/reductions/test_reductions_proof.py"
 LOCAL = "test/unit/passes/test_local.py"
@@ -245,7 +246,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "zip(level[::2], level[1::2], strict=True)",
         "zip(level[: len(level) // 2], level[len(level) // 2 :], strict=True)",
         "operands that travel together come back in another order",
-        KINDS,
+        TOGETHER,
     ),
     rewritten(
         "reductions/split",

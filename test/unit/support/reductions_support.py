@@ -43,6 +43,7 @@ REGIONS = {
     "fsum": ("f32",),
     "welford": ("f32", "f32", "f32"),
     "mixed": ("i32", "i64", "i16"),
+    "four": ("i32",) * 4,
 }
 BODIES = {
     "sum": "%c = arith.addi %a0, %b0 : i32",
@@ -68,8 +69,12 @@ BODIES = {
     "mixed": """%c = arith.addi %a0, %b0 : i32
       %d = arith.maxui %a1, %b1 : i64
       %w = arith.xori %a2, %b2 : i16""",
+    "four": """%c = arith.addi %a0, %b0 : i32
+      %d = arith.maxui %a1, %b1 : i32
+      %w = arith.xori %a2, %b2 : i32
+      %s = arith.minui %a3, %b3 : i32""",
 }
-RETURNED = {"argmax": "%c, %d", "welford": "%c, %d, %w", "mixed": "%c, %d, %w"}
+RETURNED = {"argmax": "%c, %d", "welford": "%c, %d, %w", "mixed": "%c, %d, %w", "four": "%c, %d, %w, %s"}
 
 
 def module(
@@ -153,6 +158,9 @@ def expected(operation: str, arrays: list[Array], axis: int) -> list[Array] | No
             arrays[1].max(axis).astype(np.uint32),
             np.bitwise_xor.reduce(arrays[2], axis).astype(np.uint32),
         ]
+    if operation == "four":
+        folds = (np.add, np.maximum, np.bitwise_xor, np.minimum)
+        return [fold.reduce(a, axis).astype(np.uint32) for fold, a in zip(folds, arrays, strict=True)]
     folded = {"sum": np.add, "max": np.maximum, "xor": np.bitwise_xor}[operation]
     return [folded.reduce(arrays[0], axis).astype(np.uint32)]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster_marks import ordered, unordered
 
 from triton_linear import pipeline
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.lowering.emit.embed import Embedded
@@ -26,9 +26,6 @@ from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
 
 GPUS = ("cuda:90", "cuda:100")
-ordered = pytest.mark.skipif(
-    installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps conversions through memory to itself"
-)
 BY_ROW, BY_COLUMN = (1, 0), (0, 1)
 
 
@@ -300,7 +297,7 @@ def test_our_stores_wait_for_loads_of_other_ctas(gpu: str, monkeypatch: pytest.M
     assert "RCsbl" not in steps(ptx_of(compiled(text, gpu)))
 
 
-@pytest.mark.skipif(installed_release() in CLUSTERS_ORDERED, reason="this Triton orders our stores too")
+@unordered
 def test_what_is_not_ordered_is_left_with_its_reason() -> None:
     text = kernel([blocked(True, [BY_ROW]), blocked(False, [BY_ROW])], 2)
     (found,) = check(compiled(text, "cuda:90"))

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cluster_marks import ordered
 from fuzz_support import break_code, break_gathers
 
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.tools.fuzzing.run import (
@@ -25,10 +25,6 @@ from triton_linear.tools.fuzzing.run import (
     units,
 )
 from triton_linear.tools.fuzzing.totals import Totals
-
-ordered = pytest.mark.skipif(
-    installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps conversions through memory to itself"
-)
 
 
 @ordered

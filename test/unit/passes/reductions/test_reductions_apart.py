@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from cluster_marks import ordered, unordered
 from reductions_support import BODIES, REGIONS, RETURNED, Array, expected, inputs, module, patterns, taken_apart
 
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.interpreter.assembly import GIVEN
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
@@ -21,9 +21,6 @@ from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, r
 
 OPTIONS = PipelineOptions(assign=False)
 LANES = 32
-ordered = pytest.mark.skipif(
-    installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps conversions through memory to itself"
-)
 
 
 def across(warps: int, rest: str = "") -> str:
@@ -223,7 +220,7 @@ def test_an_axis_across_ctas_stays_with_its_reason() -> None:
     assert ["the axis lies across CTAs" in str(each) for each in said] == [True]
 
 
-@pytest.mark.skipif(installed_release() in CLUSTERS_ORDERED, reason="this Triton orders our stores too")
+@unordered
 def test_in_clusters_that_are_not_ordered_reductions_stay() -> None:
     _, said = taken_apart(clustered("sum", "[[1, 0]]", 2))
     assert ["2 CTAs share their memory" in str(each) for each in said] == [True]

@@ -56,6 +56,13 @@ def test_every_kind_of_layout_gives_what_triton_gives(kind: str, operation: str)
         compare(operation, KINDS[kind], shape, axis, after=LINE if number % 2 and apart else "")
 
 
+def test_each_of_four_operands_that_travel_together_comes_back_as_itself() -> None:
+    """Each is combined in a way of its own, so none can stand for another."""
+    ours = compare("four", ROWS, (4, 512), 1)
+    assert [c.kind for c in ours.conversions if c.partials].count("cta-shared") == 1
+    assert ours.embedded.count('"tt.join"') == ours.embedded.count('"tt.split"') == 3
+
+
 @pytest.mark.skipif(bool(STAYS), reason="the reduction stays as it is with this Triton")
 @pytest.mark.usefixtures("always")
 def test_lanes_that_combine_in_different_orders_agree_before_they_store(
