@@ -346,8 +346,11 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def _checked(thresholds: str) -> str:
-    """The text as it is; raises ValueError, which argparse reports, for a threshold that does not exist."""
-    thresholds_of(thresholds)
+    """The text as it is; argparse reports thresholds that do not exist."""
+    try:
+        thresholds_of(thresholds)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return thresholds
 
 
