@@ -1,13 +1,15 @@
 """Random conversions in warp-specialised regions on a GPU: bit for bit, and how long they take beside stock's.
 
     python -m bench.gpu_partitions [--count 150] [--seed 1] [--dry cuda:90] [--output FOLDER]
+                                   [--thresholds NAME=VALUE,...]
 
 A kernel has two conversions in loops that run at the same time: one by the kernel's own four warps, and one by
 a partition of 1, 2, 4 or 8. Every register of every thread is compared with stock Triton's, and with what the
 layouts say. Timed are launches that fill the GPU, less the launch without iterations, less the same of a kernel
 whose loops convert nothing. The results go to gpu_partitions.json, a summary to gpu_partitions.md and the
 standard output; the exit status is 1 unless all registers are as they must be. `--dry` compiles for a target
-without launching anything, and runs the plugin's code in the interpreter, with all its warps.
+without launching anything, and runs the plugin's code in the interpreter, with all its warps. `--thresholds`
+changes thresholds (docs/policy.md) of the target in the plugin's compiles.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ from typing import Any
 import numpy as np
 import triton
 
-import triton_linear
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, device, synchronize
 from bench.gpu_random import run as random_run
 from bench.gpu_random.kernels import BUFFERS, LANES, LOOP_STEPS, Body, RandomCase, Words, converting
 from bench.gpu_random.run import FINE, MEMORY, METHODS, VERIFIED, Binary, judge
 from triton_linear.examples.spec import gpu_target
+from triton_linear.hook import pinned
+from triton_linear.lowering.target.targets import thresholds_of
+from triton_linear.setting import Options
 from triton_linear.tools.fuzzing.pairs import as_program
 from triton_linear.tools.fuzzing.partitions import examine_partitions
 from triton_linear.tools.fuzzing.random_layouts import random_pair
@@ -136,13 +140,16 @@ def kernel_text(case: PartitionCase, target: str, baseline: bool = False) -> str
     )
 
 
-def build(case: PartitionCase, method: str, target: str) -> Binary:
-    """Compile one kernel; raises where that fails, and where the plugin would leave it to Triton."""
+def build(case: PartitionCase, method: str, target: str, thresholds: str = "") -> Binary:
+    """Compile one kernel; raises where that fails, and where the plugin would leave it to Triton.
+
+    thresholds: changes to those of the target, in the syntax that `targets.target` reads; for `ours` only.
+    """
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, empty_cache():
         path = Path(folder) / "kernel.ttgir"
         path.write_text(kernel_text(case, target, baseline=method == BASELINE))
-        ours = triton_linear.enabled(strict=True, assign=False)
+        ours = pinned(Options(strict=True, assign=False, thresholds=thresholds))
         with ours if method == "ours" else nullcontext([]) as reports:
             options = {"num_warps": case.own.warps}
             kernel = triton.compile(str(path), target=gpu_target(target), options=options)
@@ -251,11 +258,13 @@ def timed(case: PartitionCase, built: dict[str, Binary]) -> dict[str, float]:
     return taken
 
 
-def examine(cases: Sequence[PartitionCase], target: str, dry: bool, workers: int) -> dict[str, Any]:
+def examine(
+    cases: Sequence[PartitionCase], thresholds: str, target: str, dry: bool, workers: int
+) -> dict[str, Any]:
     """The records of all kernels, in order, and how many seconds each step took."""
     clock = [time.perf_counter()]
     methods = (*METHODS, BASELINE)
-    work = [(case, method, target) for case in cases for method in methods]
+    work = [(case, method, target, thresholds) for case in cases for method in methods]
     with progress("compile", len(work)) as tick:
         built = Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick)
     clock.append(time.perf_counter())
@@ -272,7 +281,7 @@ def examine(cases: Sequence[PartitionCase], target: str, dry: bool, workers: int
     child.close()
     clock.append(time.perf_counter())
     seconds = {"compile": round(clock[1] - clock[0], 1), "run": round(clock[2] - clock[1], 1)}
-    return {"seconds": seconds, "workers": workers, "records": records}
+    return {"thresholds": thresholds, "seconds": seconds, "workers": workers, "records": records}
 
 
 def _interpreted(target: str, case: PartitionCase, stock: Binary | None, ours: Binary) -> str:
@@ -313,8 +322,9 @@ def markdown(report: dict[str, Any]) -> str:
             f"{sum(found < 0.97 for found, _ in ratios)} are below 0.97."
         )
     )
+    changed = f", {report['thresholds']}" if report.get("thresholds") else ""
     return page(
-        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} kernels of two random "
+        f"{measured_on(report)}, seed {report['seed']}{changed}: of {len(records)} kernels of two random "
         "conversions, one of them in a partition, "
         + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         + f". {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.{speed}",
@@ -335,12 +345,22 @@ def markdown(report: dict[str, Any]) -> str:
     )
 
 
+def _checked(thresholds: str) -> str:
+    """The text as it is; argparse reports thresholds that do not exist."""
+    try:
+        thresholds_of(thresholds)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return thresholds
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
     parser = Parser("gpu_partitions", __doc__)
     parser.add_argument("--count", type=int, default=150)
     parser.only("kernels")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--thresholds", type=_checked, default="", metavar="NAME=VALUE,...")
     return parser.dry().workers().output().parse_args(argv)
 
 
@@ -348,7 +368,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
     cases = chosen("gpu_partitions", partition_cases(options.seed, options.count), options.only)
-    return random_run.reported(options, "gpu_partitions", markdown, partial(examine, cases))
+    return random_run.reported(options, "gpu_partitions", markdown, partial(examine, cases, options.thresholds))
 
 
 if __name__ == "__main__":

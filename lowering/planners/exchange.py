@@ -18,7 +18,7 @@ from dataclasses import replace
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.packing import loaded_words, stored_words
+from triton_linear.lowering.plan.packing import loaded_words, packing_permutes, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, Access, Cost, MemorySide, Ranks, SharedPlan
 from triton_linear.lowering.planners.conflicts import padded_wavefronts
 from triton_linear.lowering.planners.fragments import Fragment, matrix_fragment
@@ -97,6 +97,7 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
             shuffles += passes
             beside += stage.replacements
             alu += stage.gathers - stage.replacements + moving
+    alu += _packing(plan, target.loose)
     costs = target.costs
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
     first = int(target.waits_before_stores and plan.stores_apart)
@@ -111,6 +112,19 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
         barriers=plan.barriers + first,
         scratch_bytes=plan.scratch_bytes,
     )
+
+
+def _packing(plan: SharedPlan, loose: int) -> int:
+    """Permutes between the plan's words and the registers of arithmetic, on the sides `loose` (`Target.loose`).
+
+    An access of a single element needs none.
+    """
+    permutes = 0
+    if loose & 1 and (plan.before is not None or plan.store.slots > 1):
+        permutes += packing_permutes(plan.source_registers, plan.per_word)
+    if loose & 2 and (plan.after is not None or plan.load.slots > 1):
+        permutes += packing_permutes(len(plan.outputs), plan.per_word)
+    return permutes
 
 
 def exchange_plans(

@@ -129,6 +129,9 @@ class Target:
     """True if the scratch limit of a CTA grows in proportion to its warps."""
     resident_warps: int = 64
     """The most warps that a multiprocessor holds."""
+    loose: int = 0
+    """Sides of the conversion that is planned whose elements arithmetic keeps in registers of their own: 1 for
+    the source, 2 for the destination. Plans by words are charged what packs these."""
     registers: int = 64 * 1024
     """Registers of 32 bits that a multiprocessor has."""
     reserved_shared_bytes: int = 0

@@ -13,14 +13,21 @@ The number is not known before `ptxas` has run, so it is assumed to be
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps, warps_of_partitions
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import Rejected
+from triton_linear.lowering.planners.conversion import conversion as between_layouts
+from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.target.targets import Target, target, with_policy
+from triton_linear.passes.analysis.loose import loose_sides
 from triton_linear.passes.analysis.recurrence import carries_state
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words_of
 
@@ -34,12 +41,14 @@ class Residency:
     """The GPU, with its policy, for which plans for a kernel are priced.
 
     ctas: the assumed number of resident CTAs if the kernel has warp-specialised regions, else None. own_warps:
-    the warps of a CTA outside of its partitions.
+    the warps of a CTA outside of its partitions. loose_bits: `Policy.loose_bits` if the kernel has such
+    regions, else 0.
     """
 
     gpu: Target
     ctas: int | None
     own_warps: int
+    loose_bits: int = 0
 
     @staticmethod
     def of(gpu: Target, ops: Sequence[Operation], own_warps: int, table: LayoutTable) -> Residency:
@@ -49,17 +58,28 @@ class Residency:
             gpu = target(with_policy(gpu, warp_scratch_bytes=policy.region_scratch_bytes).spelled)
         if policy.state_warps < gpu.likely_warps and carries_state(ops):
             return Residency(_priced_for(gpu, policy.state_warps), None, own_warps)
-        if not specialised or not policy.counts_ctas_of_regions:
+        if not specialised:
             return Residency(gpu, None, own_warps)
-        return Residency(gpu, _resident_ctas(gpu, ops, specialised, own_warps, table), own_warps)
+        counted = policy.counts_ctas_of_regions
+        ctas = _resident_ctas(gpu, ops, specialised, own_warps, table) if counted else None
+        return Residency(gpu, ctas, own_warps, policy.loose_bits)
 
     def gpu_for(self, conversion: Operation) -> Target:
         """The GPU for which plans for a conversion are priced."""
-        return self.gpu_for_warps(partition_warps(conversion) or self.own_warps)
+        gpu = self.gpu_for_warps(partition_warps(conversion) or self.own_warps)
+        if self.loose_bits and (sides := loose_sides(conversion, self.loose_bits)):
+            return _with_loose_sides(gpu, sides)
+        return gpu
 
     def gpu_for_warps(self, warps: int) -> Target:
         """The GPU for which layouts and plans are priced in a region of `warps` warps."""
         return self.gpu if self.ctas is None else _priced_for(self.gpu, self.ctas * warps)
+
+
+@functools.lru_cache(maxsize=64)
+def _with_loose_sides(gpu: Target, sides: int) -> Target:
+    """Equal arguments give the same object, which is the key of the planners' caches."""
+    return replace(gpu, loose=sides)
 
 
 def _priced_for(gpu: Target, warps: int) -> Target:
@@ -80,7 +100,7 @@ def _resident_ctas(
     if any(_REQUESTED in op.attributes for op in specialised):
         return 1
     converted = [op for op in ops if op.name == "ttg.convert_layout"]
-    words = max((_words_on_both_sides(op, table) for op in converted), default=0)
+    words = max((_words_at_once(op, table) for op in converted), default=0)
     registers = max(gpu.policy.likely_registers, words + gpu.policy.registers_beside)
     memory = sum(_bytes(op.results[0].type) for op in ops if op.name == "ttg.local_alloc")
     whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
@@ -94,8 +114,16 @@ def _resident_ctas(
     )
 
 
-def _words_on_both_sides(conversion: Operation, table: LayoutTable) -> int:
-    return words_of(conversion.operands[0].type, table) + words_of(conversion.results[0].type, table)
+def _words_at_once(conversion: Operation, table: LayoutTable) -> int:
+    """Words that a thread holds at once: of both tensors, or of the larger where registers are renamed."""
+    types = conversion.operands[0].type, conversion.results[0].type
+    words = [words_of(type_, table) for type_ in types]
+    src, dst = (table.of(type_) for type_ in types)
+    if isinstance(src, LinearLayout) and isinstance(dst, LinearLayout):
+        conv = between_layouts(src, dst)
+        if any(not isinstance(found, Rejected) for found in (plan_noop(conv), plan_registers(conv))):
+            return max(words)
+    return sum(words)
 
 
 def _bytes(type_: Type) -> int:

@@ -12,6 +12,7 @@ import pytest
 import triton
 
 from triton_linear.examples.spec import gpu_target
+from triton_linear.hook import pinned
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
@@ -50,6 +51,24 @@ def test_kernels_are_launched_with_the_threads_they_are_compiled_for(
     assert bool(binary.plans) == (method == "ours")
     # The partition's threads begin behind those of the kernel's own warps.
     assert re.findall(r"@xp st\.global\.b64", ptx)
+
+
+def test_thresholds_are_those_of_the_compiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = gpu_partitions.parse(["--thresholds", "loose_bits=16,bounded_stack=32"])
+    seen: list[Any] = []
+
+    def kept(given: Any) -> Any:
+        seen.append(given)
+        return pinned(given)
+
+    monkeypatch.setattr(gpu_partitions, "pinned", kept)
+    gpu_partitions.build(SMALL, "ours", "cuda:90", options.thresholds)
+    assert [given.thresholds for given in seen] == ["loose_bits=16,bounded_stack=32"]
+    with pytest.raises(SystemExit):
+        gpu_partitions.parse(["--thresholds", "none=1"])
+    assert "no threshold 'none'" in capsys.readouterr().err
 
 
 def test_the_interpreter_finds_nothing_wrong() -> None:

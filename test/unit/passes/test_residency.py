@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.conversion import conversion
+from triton_linear.lowering.planners.select import select, shuffled
 from triton_linear.lowering.planners.shared import plan_warp_shared
+from triton_linear.lowering.planners.shuffle import cost_of_shuffle
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.residency import Residency
@@ -22,10 +26,18 @@ from triton_linear.passes.framework.plans import Plans
 MEMORY = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>, #ttg.shared_memory"
 
 
-def layouts(warps: int, columns: int) -> tuple[str, str]:
-    """Of 32 rows for each warp: a row in each lane, and two rows in the registers of a lane."""
+def layouts(warps: int, columns: int, renamed: bool = False) -> tuple[str, ...]:
+    """Of 32 rows for each warp: a row in each lane, and two rows in the registers of a lane.
+
+    renamed: the row in other registers instead.
+    """
     row, column = ([[1 << n, 0] for n in range(5)], [[0, 1 << n] for n in range(columns.bit_length() - 1)])
     warp = [[32 << n, 0] for n in range(warps.bit_length() - 1)]
+    if renamed:
+        return tuple(
+            f"#ttg.linear<{{register = {order}, lane = {row}, warp = {warp}, block = []}}>"
+            for order in (column, column[::-1])
+        )
     return (
         f"#ttg.linear<{{register = {column}, lane = {row}, warp = {warp}, block = []}}>",
         f"#ttg.linear<{{register = {[row[0], *column[1:]]}, lane = {[column[0], *row[1:]]}, warp = {warp}, "
@@ -33,9 +45,9 @@ def layouts(warps: int, columns: int) -> tuple[str, str]:
     )
 
 
-def converting(name: str, warps: int, columns: int, pointer: str) -> str:
+def converting(name: str, warps: int, columns: int, pointer: str, renamed: bool = False) -> str:
     """A tensor that is made, converted between these layouts, and stored."""
-    source, destination = layouts(warps, columns)
+    source, destination = layouts(warps, columns, renamed)
     shape = f"{32 * warps}x{columns}"
     return (
         f"%{name}x = tt.splat %{name}f : f32 -> tensor<{shape}xf32, {source}>\n"
@@ -46,7 +58,9 @@ def converting(name: str, warps: int, columns: int, pointer: str) -> str:
     )
 
 
-def kernel(partition: int = 1, columns: int = 4, buffer: int = 0, requested: bool = False) -> Module:
+def kernel(
+    partition: int = 1, columns: int = 4, buffer: int = 0, requested: bool = False, renamed: bool = False
+) -> Module:
     """Four warps that convert, beside a partition that does. buffer: bytes of shared memory that it has."""
     memory = f"%m = ttg.local_alloc : () -> !ttg.memdesc<1x{buffer}xi8, {MEMORY}, mutable>\n" if buffer else ""
     asks = "requestedRegisters = array<i32: 24>" if requested else ""
@@ -55,9 +69,9 @@ def kernel(partition: int = 1, columns: int = 4, buffer: int = 0, requested: boo
         'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {\n'
         "tt.func public @kernel(%p: !tt.ptr<f32>, %af: f32) {\n"
         f"{memory}ttg.warp_specialize(%p, %af) attributes {{{asks}}}\n"
-        f"default {{\n{converting('a', 4, columns, '%p')}ttg.warp_yield\n}}\n"
+        f"default {{\n{converting('a', 4, columns, '%p', renamed)}ttg.warp_yield\n}}\n"
         f"partition0(%q: !tt.ptr<f32>, %bf: f32) num_warps({partition}) {{\n"
-        f"{converting('b', partition, columns, '%q')}ttg.warp_return\n}}"
+        f"{converting('b', partition, columns, '%q', renamed)}ttg.warp_return\n}}"
         " : (!tt.ptr<f32>, f32) -> ()\ntt.return\n}\n}\n"
     )
     return bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
@@ -77,6 +91,9 @@ def likely_warps(module: Module, gpu: str = "cuda:90") -> list[int]:
         pytest.param({}, [4 * 4, 4 * 1], id="64 registers of 256 threads: four CTAs"),
         pytest.param({"partition": 8}, [2 * 4, 2 * 8], id="of 384 threads: two"),
         pytest.param({"columns": 32}, [3 * 4, 3 * 1], id="both tensors and 16 registers more: three"),
+        pytest.param(
+            {"columns": 32, "renamed": True}, [4 * 4, 4 * 1], id="one tensor if registers are renamed"
+        ),
         pytest.param({"columns": 128}, [4, 1], id="more than there are: one"),
         pytest.param({"buffer": 64 << 10}, [3 * 4, 3 * 1], id="64 KiB of shared memory: three"),
         pytest.param({"requested": True}, [4, 1], id="registers are handed out: one"),
@@ -154,3 +171,60 @@ module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32
     priced = SelectLowering("cuda:90").gpu(module.operation, PassRun(None, Plans()))
     assert priced is not None
     assert priced.likely_warps == likely
+
+
+BYTES = """
+%{name}x = tt.splat %{name}f : i8 -> tensor<2048xi8, {source}>
+%{name}s = arith.addi %{name}x, %{name}x : tensor<2048xi8, {source}>
+%{name}y = ttg.convert_layout %{name}s : tensor<2048xi8, {source}> -> tensor<2048xi8, {destination}>
+%{name}z = arith.addi %{name}y, %{name}y : tensor<2048xi8, {destination}>
+%{name}p = tt.splat {pointer} : !tt.ptr<i8> -> tensor<2048x!tt.ptr<i8>, {destination}>
+tt.store %{name}p, %{name}z : tensor<2048x!tt.ptr<i8>, {destination}>
+"""
+
+
+def bytes_of_four_warps() -> tuple[str, str]:
+    """16 of a lane, two lane bits of which change places with register bits inside words."""
+    registers, lanes = [[1], [2], [4], [8]], [[16], [32], [64], [128], [256]]
+    moved = [[16], [32], *registers[2:]], [*registers[:2], *lanes[2:]]
+    source, destination = (
+        f"#ttg.linear<{{register = {register}, lane = {lane}, warp = [[512], [1024]], block = []}}>"
+        for register, lane in ((registers, lanes), moved)
+    )
+    return source, destination
+
+
+@pytest.mark.parametrize(("gpu", "sides"), [("cuda:90", 3), ("cuda:90{loose_bits=0}", 0), ("hip:gfx942", 0)])
+def test_bytes_of_arithmetic_are_charged_in_regions_alone(gpu: str, sides: int) -> None:
+    source, destination = bytes_of_four_warps()
+    text = BYTES.format(name="a", source=source, destination=destination, pointer="%p")
+    head = (
+        'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, '
+        'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {\n'
+        "tt.func public @kernel(%p: !tt.ptr<i8>, %af: i8) {\n"
+    )
+    region = (
+        "ttg.warp_specialize()\ndefault {\nttg.warp_yield\n}\n"
+        "partition0() num_warps(4) {\nttg.warp_return\n} : () -> ()\n"
+    )
+    for beside, expected in ((region, sides), ("", 0)):
+        module = bridge.text_to_upstream(
+            f"{head}{text}{beside}tt.return\n}}\n}}\n", bridge.upstream_context(), "kernel.ttgir"
+        )
+        ops = operations(module.operation)
+        (conversion_,) = (op for op in ops if op.name == "ttg.convert_layout")
+        assert Residency.of(target(gpu), ops, 4, LayoutTable()).gpu_for(conversion_).loose == expected
+
+
+def test_packing_makes_a_plan_by_words_dearer() -> None:
+    gpu = target("cuda:90{likely_warps=32}")
+    sides = [layout_of(text, (2048,)) for text in bytes_of_four_warps()]
+    for bits, charged in (("i8", 12 + 12), ("i16", 8 + 8), ("i32", 0)):
+        costs = [
+            cost_of_shuffle(plan, element_type(bits), priced).alu
+            for priced in (gpu, replace(gpu, loose=3))
+            if isinstance(plan := shuffled(*sides, element_type(bits), gpu), ShufflePlan)
+        ]
+        assert costs[1] - costs[0] == charged
+    words, bytes_ = (select(*sides, element_type("i8"), replace(gpu, loose=loose)) for loose in (0, 3))
+    assert words.cost.expected(32) < bytes_.cost.expected(32)
