@@ -178,20 +178,26 @@ def _loaded(case: RandomCase, binary: Binary) -> Kernel:
 
 
 def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> dict[str, float]:
-    """Seconds of an iteration by each method, the least of several, on a GPU full of clusters."""
+    """Seconds of an iteration by each method, on a GPU full of clusters: the least of several for a long loop,
+    less the least of several for a short one. Raises ValueError if the short one took longer."""
     kernels = {name: _loaded(case, binary) for name, binary in binaries.items()}
     full = min(kernel.resident() for kernel in kernels.values()) * device().multiprocessors
     ctas = max(1, full // case.ctas) * case.ctas
     buffers = _Buffers(case, ctas, case.timed_inputs())
-    least: dict[str, float] = {}
+    taken: dict[tuple[str, int], list[float]] = {}
     for _ in range(TURNS):
         for name, kernel in kernels.items():
-            short, long = (_seconds(kernel, ctas, buffers, steps) for steps in STEPS)
-            each = (long - short) / (STEPS[1] - STEPS[0])
-            least[name] = min(each, least.get(name, each))
+            for steps in STEPS:
+                taken.setdefault((name, steps), []).append(_seconds(kernel, ctas, buffers, steps))
     buffers.free()
     for kernel in kernels.values():
         kernel.unload()
+    least: dict[str, float] = {}
+    for name in kernels:
+        short, long = (min(taken[name, steps]) for steps in STEPS)
+        if long <= short:
+            raise ValueError(f"{name}: {STEPS[1]} iterations took no longer than {STEPS[0]}")
+        least[name] = (long - short) / (STEPS[1] - STEPS[0])
     return least
 
 

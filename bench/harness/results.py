@@ -58,8 +58,8 @@ def replaced(path: Path, text: str) -> None:
 def save(folder: Path, stem: str, markdown: Markdown, result: Mapping[str, Any], indent: int | None = 1) -> str:
     """Write a result to `stem`.json, and as the page that is returned to `stem`.md."""
     folder.mkdir(parents=True, exist_ok=True)
-    page = markdown(result)
     replaced(folder / f"{stem}.json", json.dumps(result, indent=indent) + "\n")
+    page = markdown(result)
     replaced(folder / f"{stem}.md", page)
     return page
 

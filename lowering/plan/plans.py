@@ -208,7 +208,7 @@ class Padding:
         return address + address // self.row_bytes * self.bytes
 
 
-_MATRIX_WORDS = {"": "", "ldmatrix": "matrix "}
+_MATRIX_WORDS = {"": "", "ldmatrix": "matrix ", "stmatrix": "matrix "}
 """What summaries call accesses by a matrix instruction of this name; others transpose."""
 
 

@@ -53,7 +53,7 @@ def cheapest(
 ) -> tuple[SharedPlan, Cost] | None:
     """The plan of the fewest clocks, and its cost; None if none takes less than `below` clocks.
 
-    Of equal plans, one whose matrix loads move words wins; then, of plans that load from other CTAs, the one
+    Of equal plans, one whose matrix accesses move words wins; then, of plans that load from other CTAs, the one
     with the fewest loads, then the fewest stores; then the first. Packing words is the slowest part of
     planning. So plans are tried in the order of their cost without packing, and the search ends at the first
     whose cost without packing is too high.
@@ -66,7 +66,8 @@ def cheapest(
             break
         cost = cost_of_shared(plan, target)
         far = () if plan.ranks is None else (_count(plan.load), _count(plan.store))
-        order = (not moves_words(plan.load.matrix), *far)
+        words = any(moves_words(side.matrix) for side in (plan.load, plan.store))
+        order = (not words, *far)
         if (cost.clocks, order, number) < least:
             best, least = (plan, cost), (cost.clocks, order, number)
     return best
@@ -158,14 +159,17 @@ def exchange_plans(
     near = scope != CLUSTER  # no matrix instruction reads another CTA's memory
     names = [name for name in target.load_matrix if near and (few if moves_words(name) else transposes)]
     loads = _fragments(names, sharing.load_register, sharing.load_lane, shared, limits.element_bytes)
-    names = [name for name in target.store_matrix if transposes]
+    fewer = size < target.policy.matrix_store_bytes and plan.store.access_bytes >= WORD
+    names = [name for name in target.store_matrix if (near and fewer if moves_words(name) else transposes)]
     stores = _fragments(names, sharing.store_register, sharing.store_lane, shared, limits.element_bytes)
     for load in loads:
         for other in build.by_matrices(None, load):
             if not moves_words(load.name) or _accesses(other) < _accesses(plan):
                 yield other
     for store in stores:
-        yield from build.by_matrices(store, None)
+        for other in build.by_matrices(store, None):
+            if not moves_words(store.name) or _accesses(other) < _accesses(plan):
+                yield other
     for store, load in itertools.product(stores, loads):
         if store.vector == load.vector:
             yield from build.by_matrices(store, load)

@@ -66,6 +66,7 @@ _COLUMNS = Form(2, (2, 3, 4), ("r0", "l0", "l1", "r1", "r2"), fewest=1)
 FORMS: Mapping[str, Form] = {
     "ldmatrix": _ROWS,
     "ldmatrix.trans": _COLUMNS,
+    "stmatrix": _ROWS,
     "stmatrix.trans": _COLUMNS,
     "ds_read_b64_tr_b16": Form(2, (0, 1), ("l2", "l3", "r0", "r1", "l4", "l5"), fewest=2),
     "ds_read_b64_tr_b8": Form(1, (0, 1, 2), ("l3", "r0", "r1", "r2", "l4", "l5"), fewest=3),

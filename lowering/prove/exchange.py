@@ -38,6 +38,7 @@ _WARP, _WAVE = 5, 6
 _UNITS = {
     "ldmatrix": _WORD,
     "ldmatrix.trans": _HALF,
+    "stmatrix": _WORD,
     "stmatrix.trans": _HALF,
     "ds_read_b64_tr_b16": _HALF,
     "ds_read_b64_tr_b8": 1,

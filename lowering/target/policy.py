@@ -95,6 +95,12 @@ class Policy:
     """The least saving of an assignment with new conversions in a kernel without dots; with dots the factor
     above suffices. Of 439 kernels of bench/foreign, 24 with dots changed if 5 % had to be saved there too, and
     took 4 % longer in the mean (H100)."""
+    fetch_clocks: float = _threshold(1.0, 0.0, "clocks for each instruction of a conversion")
+    """What warps wait for each instruction of a conversion to be fetched, once in a kernel: code that runs
+    once, like that which stores the result of a matmul, is in no cache. Without it shuffles inside warps, some
+    200 instructions, take the place of 20 accesses to shared memory there. Of 224 kernels of other packages
+    whose layouts change, 7 keep Triton's by it. On an H200 these had been 2.8 % slower in the mean with the
+    others, max_pool2d 9 %, a matmul of fp8 blocks 6 %. With 2 clocks 19 keep them, which had been as fast."""
     unknown_conversion: float = _threshold(200.0, 0.0, "clocks of an SM")
     """The cost of a conversion of layouts that this package does not know."""
     waited_for: float = _threshold(1.0, 0.0, "times")
@@ -192,6 +198,11 @@ class Policy:
     that it changes became 3 to 11 % faster (0.90 to 1.00 of stock Triton's speed, 0.93 to 0.99, 0.93 to 0.96).
     With 8, words and pairs of words included, others gained as much and more, but a recurrence took twice as
     long and a matmul 1.25 times, because ptxas had other registers left for loads from global memory."""
+    matrix_store_bytes: int = _threshold(4, 0, "bytes")
+    """`stmatrix` without `.trans` stores elements narrower than this, if stores and loads become fewer: an
+    accumulator of half-words whose rows a lane then loads whole takes as many wavefronts, in a third fewer
+    accesses. It changes 118 of 538 kernels of other packages. Of 26 changed launches on an H100, six became 2
+    to 6 % faster, most of them recurrences with a state, and two 2 to 4 % slower."""
     replacing: float = _threshold(1.15, 1.0, "times")
     """Selects become replacements if a plan by shuffles takes this many times as long without them: the other
     pipe is idle in bench/conversions, but not in every kernel."""

@@ -328,7 +328,7 @@ def _make(name: str, kib: int) -> Target:
             memory.published(name),
             _MEASURED.get(name, ""),
             load_matrix=("ldmatrix.trans", "ldmatrix") if "ldmatrix.x4.trans" in names else (),
-            store_matrix=("stmatrix.trans",) if "stmatrix.x4.trans" in names else (),
+            store_matrix=("stmatrix.trans", "stmatrix") if "stmatrix.x4.trans" in names else (),
             replaces_beside_selects="@p mul.lo" in names,
             waits_before_stores=True,
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,

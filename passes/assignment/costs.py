@@ -13,6 +13,7 @@ from dataclasses import field
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.planners.bound import BoundedSide, Bounds, LowerBound
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
@@ -195,7 +196,19 @@ class AssignmentCosts:
         if isinstance(given, str) or isinstance(wanted, str):
             return self.target.policy.unknown_conversion * edge.frequency
         moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
-        return moved + self._redundant_work(edge, target)
+        return moved + self._fetching(given, wanted, edge.kind.type) + self._redundant_work(edge, target)
+
+    def _fetching(self, source: LinearLayout, target: LinearLayout, element: ElementType) -> float:
+        """Clocks that warps wait for the instructions of a conversion, which they fetch from memory once."""
+        clocks = self.target.policy.fetch_clocks
+        if not clocks:
+            return 0.0
+        selection = select(source, target, element, self.target, self.scratch_limit)
+        plan, cost = selection.plan, selection.cost
+        accesses = 0
+        if isinstance(plan, SharedPlan):
+            accesses = sum(len(accesses) for side in (plan.store, plan.load) for accesses in side.rounds)
+        return clocks * (cost.shuffles + cost.alu + cost.beside + accesses)
 
     def of_conversion(
         self, source: LinearLayout, target: LinearLayout, element: ElementType, loaded: bool = False

@@ -255,9 +255,21 @@ def test_launches_that_are_timed_have_random_indices_and_the_gpu_is_full(
     monkeypatch.setattr(driver, "_library", lambda: fake)
     for module in (driver, run):
         monkeypatch.setattr(module, "device", lambda: SimpleNamespace(multiprocessors=9))
+    seconds = run._seconds
+
+    def takes(kernel: Any, ctas: int, buffers: Any, steps: int) -> float:
+        """A microsecond an iteration, and more than a millisecond at the first launch of each length."""
+        seconds(kernel, ctas, buffers, steps)
+        return 1e-6 * steps + 2e-3 * (len(fake.launches) < 7)
+
+    monkeypatch.setattr(run, "_seconds", takes)
     found = run.clocked(one, dict.fromkeys(one.methods, BINARY))
-    assert list(found) == list(one.methods)
+    assert found == dict.fromkeys(one.methods, pytest.approx(1e-6))
     assert fake.launches == [(44, steps) for _ in range(3 * run.TURNS) for steps in run.STEPS]
+
+    monkeypatch.setattr(run, "_seconds", lambda *rest: 1e-3)
+    with pytest.raises(ValueError, match="stock: 4200 iterations took no longer than 200"):
+        run.clocked(one, dict.fromkeys(one.methods, BINARY))
 
 
 @ordered

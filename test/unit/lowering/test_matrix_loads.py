@@ -1,4 +1,5 @@
-"""`ldmatrix` without `.trans` in exchanges: where it is chosen, and that it is right and mistakes refuted."""
+"""`ldmatrix` and `stmatrix` without `.trans` in exchanges: where they are chosen, that they are right, and that
+mistakes are refuted."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target, target
 
 GPU = target("cuda:90")
+WORDS = {"ldmatrix", "stmatrix"}
 WGMMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"
 
 
@@ -41,7 +43,7 @@ def exchanges(src: LinearLayout, dst: LinearLayout, element: str, gpu: Target) -
     ("element", "thresholds", "matrix", "loads"),
     [
         ("bf16", "", "ldmatrix", 4),
-        ("bf16", "{matrix_load_bytes=0}", "", 16),
+        ("bf16", "{matrix_load_bytes=0,matrix_store_bytes=0}", "", 16),
         ("f32", "", "", 16),
     ],
 )
@@ -59,6 +61,31 @@ def test_accumulators_of_half_words_are_loaded_as_rows_of_matrices(
     assert verify_conversion(text, src, dst, element_type(element), gpu, 4, plan.scratch_bytes).ok
 
 
+@pytest.mark.parametrize(
+    ("element", "thresholds", "matrix", "accesses"),
+    [
+        ("bf16", "", "stmatrix", (8, 8)),
+        ("bf16", "{matrix_store_bytes=0}", "", (8, 16)),
+        ("f32", "", "", (16, 16)),
+    ],
+)
+def test_accumulators_whose_rows_are_loaded_whole_are_stored_as_matrices(
+    element: str, thresholds: str, matrix: str, accesses: tuple[int, int]
+) -> None:
+    """Loads of pairs of words do not become matrix loads."""
+    src = layout_of(WGMMA.replace("64, 16]", "64, 32]"), (128, 64))
+    dst = layout_of(blocked([1, 8], [4, 8], [4, 1], [1, 0]), (128, 64))
+    gpu, kind = target(f"cuda:90{thresholds}"), element_type(element)
+    plan = plan_cta_shared(conversion(src, dst), kind, gpu, 1 << 20)
+    assert isinstance(plan, SharedPlan)
+    assert (plan.store.matrix, plan.load.matrix) == (matrix, "")
+    assert tuple(sum(map(len, side.rounds)) for side in (plan.store, plan.load)) == accesses
+    assert refuted(plan, src, dst, kind, gpu) is None
+    text = emit(plan, signature_of(plan, kind), gpu)
+    assert ("stmatrix.sync.aligned.m8n8.x4.b16" in text) == bool(matrix)
+    assert verify_conversion(text, src, dst, kind, gpu, 4, plan.scratch_bytes).ok
+
+
 @pytest.mark.parametrize("element", ["i8", "f8E5M2", "f16", "bf16"])
 @pytest.mark.parametrize("shape", [(64, 16), (64, 32), (64, 64)])
 def test_their_code_is_right_for_every_shape(element: str, shape: tuple[int, int]) -> None:
@@ -70,7 +97,7 @@ def test_their_code_is_right_for_every_shape(element: str, shape: tuple[int, int
     dst = layout_of(blocked([1, wide], [32 // lanes, lanes], [4, 1], [1, 0]), shape)
     seen = 0
     for plan in exchanges(src, dst, element, GPU):
-        if plan.load.matrix == "ldmatrix":
+        if {plan.load.matrix, plan.store.matrix} & WORDS:
             seen += 1
             assert refuted(plan, src, dst, kind, GPU) is None
             text = emit(plan, signature_of(plan, kind), GPU)
@@ -80,23 +107,26 @@ def test_their_code_is_right_for_every_shape(element: str, shape: tuple[int, int
 
 def test_words_are_loaded_so_where_the_policy_says() -> None:
     """Of random layouts, too: each plan is right by its definition, proved, and right as code."""
-    gpu, rng, seen = target("cuda:90{matrix_load_bytes=8}"), random.Random(8), set()
+    gpu = target("cuda:90{matrix_load_bytes=8,matrix_store_bytes=8}")
+    rng, seen = random.Random(8), set[tuple[str, int]]()
     for _ in range(400):
         src, dst, warp_bits = random_pair(rng, gpu)
         element = rng.choice(ELEMENTS)
         for plan in exchanges(src, dst, element.name, gpu):
-            if plan.load.matrix == "ldmatrix":
+            if found := {plan.load.matrix, plan.store.matrix} & WORDS:
                 check(plan, src, dst, 32, 1 << warp_bits)
                 assert refuted(plan, src, dst, element, gpu) is None
-                if element.memory_bytes not in seen:
+                kinds = {(name, element.memory_bytes) for name in found}
+                if not kinds <= seen:
                     text = emit(plan, signature_of(plan, element), gpu)
                     assert verify_conversion(
                         text, src, dst, element, gpu, 1 << warp_bits, plan.scratch_bytes
                     ).ok
-                seen.add(element.memory_bytes)
-    assert seen >= {1, 4}, seen
+                seen |= kinds
+    assert seen >= {("ldmatrix", 1), ("ldmatrix", 4), ("stmatrix", 1), ("stmatrix", 2)}, seen
 
 
+@pytest.mark.parametrize("name", sorted(WORDS))
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -107,10 +137,11 @@ def test_words_are_loaded_so_where_the_policy_says() -> None:
     ids=["words of a row", "rows", "matrices"],
 )
 def test_a_planner_that_errs_about_matrices_is_refuted(
-    wrong: transposing.Form, monkeypatch: pytest.MonkeyPatch
+    wrong: transposing.Form, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(transposing.FORMS, "ldmatrix", wrong)  # type: ignore[arg-type]
+    monkeypatch.setitem(transposing.FORMS, name, wrong)  # type: ignore[arg-type]
     src, dst = accumulator_and_rows()
-    plans = [plan for plan in exchanges(src, dst, "bf16", GPU) if plan.load.matrix == "ldmatrix"]
+    gpu = target("cuda:90{matrix_load_bytes=0}") if name == "stmatrix" else GPU
+    plans = [plan for plan in exchanges(src, dst, "bf16", gpu) if name in (plan.load.matrix, plan.store.matrix)]
     assert plans
-    assert all(refuted(plan, src, dst, element_type("bf16"), GPU) for plan in plans)
+    assert all(refuted(plan, src, dst, element_type("bf16"), gpu) for plan in plans)

@@ -140,6 +140,21 @@ def test_without_dots_a_new_conversion_has_to_save_enough(monkeypatch: pytest.Mo
     assert len(named(assigned(TURNED + DOT, 30), CONVERT)) == 1
 
 
+def test_instructions_of_a_conversion_are_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matmul stores its result in Triton's layout, to which shared memory leads in few instructions. Another
+    one is near by shuffles, in more: fewer clocks if these cost nothing before they run."""
+
+    def layouts() -> bool:
+        root = bridge.text_to_upstream(path_of("matmul_mixed").read_text(), bridge.upstream_context())
+        assert run_passes(root, [AssignLayouts(GPU, staged_accesses=True)]).succeeded
+        return ll.ASSIGNED in root.operation.attributes
+
+    gpu = target(GPU)
+    assert not layouts()
+    monkeypatch.setitem(TARGETS, gpu.name, with_policy(gpu, fetch_clocks=0.0))
+    assert layouts()
+
+
 def test_an_access_that_staging_makes_cheap_keeps_its_layout() -> None:
     """Were the store to go byte by byte, layouts in which neither side has long accesses would be better."""
     assert saved(assigned(STORED, 10)) is not None
