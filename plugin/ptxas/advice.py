@@ -86,7 +86,7 @@ def advise(text: str, made: Assembled, limits: CtaLimits) -> Advice | None:
         waiting := _for_serial_loads(made, limits, policy.spared_registers, policy.serial_loads)
     ):
         return waiting
-    limit = bound(used, warps, most, gpu, limits.whole)
+    limit = bound(used, warps, most, gpu)
     if limit is not None:
         return MoreCtas(f"{BOUND} {limit}", limits, 1 + policy.bounded_clocks / limits.ctas(used))
     if widths := [int(found) for found in _WGMMA.findall(text)]:
@@ -202,7 +202,7 @@ class ShorterLoops(Advice):
 @dataclass(frozen=True, slots=True)
 class MoreCtas(Advice):
     """A bound on registers that is taken if a warp takes hardly more clocks, those of spills included. If
-    clocks are not known, it is taken if hardly more is spilled (`Policy.bounded_stack`).
+    clocks are not known, it is taken if no more is spilled.
 
     most: the largest ratio of a warp's clocks with the bound to those without.
     """
@@ -214,8 +214,7 @@ class MoreCtas(Advice):
         """True if the clocks of a warp stay within that ratio."""
         old, new = (self.limits.clocks(each) for each in (original, candidate))
         if old is None or new is None:
-            more = self.limits.gpu.policy.bounded_stack
-            return candidate.usage.stack <= original.usage.stack + more
+            return candidate.usage.stack <= original.usage.stack
         return new.clocks <= self.most * old.clocks
 
 

@@ -13,12 +13,11 @@ MOST = 255
 """Registers that a thread can have (CUDA programming guide, compute capabilities)."""
 
 
-def bound(used: int, warps: int, most: int, gpu: Target, whole: bool = True) -> int | None:
+def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
     """The registers of a thread with which another CTA fits, if that is worth a try; else None.
 
-    used: registers of a thread now. warps: those of a CTA. most: the CTAs that fit, apart from registers.
-    whole: every warp runs the whole kernel, as it has no warp-specialised regions. The fewer CTAs are resident
-    now, the more registers may be given up for another one.
+    used: registers of a thread now. warps: those of a CTA. most: the CTAs that fit, apart from registers. The
+    fewer CTAs are resident now, the more registers may be given up for another one.
 
     >>> from triton_linear.lowering.target.targets import target
     >>> h200 = target("cuda:90")
@@ -29,8 +28,7 @@ def bound(used: int, warps: int, most: int, gpu: Target, whole: bool = True) -> 
     if not 0 < ctas < most or ctas + 1 < gpu.policy.more_ctas * ctas:
         return None
     limit = gpu.registers // ((ctas + 1) * gpu.lanes * warps) // UNIT * UNIT
-    above = gpu.policy.registers_near if whole else gpu.policy.region_registers_near
-    near = 1 + above / ctas
+    near = 1 + gpu.policy.registers_near / ctas
     return limit if used <= near * limit else None
 
 

@@ -56,7 +56,7 @@ def test_kernels_are_launched_with_the_threads_they_are_compiled_for(
 def test_thresholds_are_those_of_the_compiles(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = gpu_partitions.parse(["--thresholds", "loose_bits=16,bounded_stack=32"])
+    options = gpu_partitions.parse(["--thresholds", "loose_bits=16,likely_warps=16"])
     seen: list[Any] = []
 
     def kept(given: Any) -> Any:
@@ -65,7 +65,7 @@ def test_thresholds_are_those_of_the_compiles(
 
     monkeypatch.setattr(gpu_partitions, "pinned", kept)
     gpu_partitions.build(SMALL, "ours", "cuda:90", options.thresholds)
-    assert [given.thresholds for given in seen] == ["loose_bits=16,bounded_stack=32"]
+    assert [given.thresholds for given in seen] == ["loose_bits=16,likely_warps=16"]
     with pytest.raises(SystemExit):
         gpu_partitions.parse(["--thresholds", "none=1"])
     assert "no threshold 'none'" in capsys.readouterr().err

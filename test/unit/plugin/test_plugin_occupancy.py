@@ -205,17 +205,6 @@ def test_it_is_taken_where_a_warp_takes_hardly_more_clocks(
     assert (stages.run()[0] == BOUNDED) == taken
 
 
-@pytest.mark.parametrize(("stack", "taken"), [(0, True), (32, True), (40, False)])
-def test_kernels_with_regions_have_a_bound_of_their_own(stack: int, taken: bool) -> None:
-    """Of these the clocks of a warp are not known."""
-    gpu = target("cuda:90{region_registers_near=1,bounded_stack=32}")
-    assert bound(116, 8, 8, gpu) is None
-    assert bound(116, 8, 8, gpu, whole=False) == 80
-    advised = advice.MoreCtas(".maxnreg 80", advice.CtaLimits(8, 8, gpu, whole=False), 1.0)
-    made = [advice.Assembled(b"", Usage(*found)) for found in ((116, 0), (80, stack))]
-    assert advised.serves(*made) == taken
-
-
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
