@@ -103,6 +103,7 @@ def _wrapped(
         return {"llir": stage}
     from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.kept.registers import KeptDirectives
+    from triton_linear.ptxas.output import held_back
     from triton_linear.ptxas.registers import Assembler, user_controls_registers
     from triton_linear.ptxas.veto import Veto
 
@@ -126,7 +127,15 @@ def _wrapped(
         level = stage.options.register_level
         if level is None or cubin_at_level is None or not is_ours():
             return stock_cubin(src, metadata)
-        return cubin_at_level(level, src, metadata)
+        try:
+            with held_back() as printed:
+                code = cubin_at_level(level, src, metadata)
+        except Exception as error:
+            code = stock_cubin(src, metadata)  # if ptxas fails without the level too, that is raised
+            fails(error, metadata)
+            return code
+        print(printed.getvalue(), end="")
+        return code
 
     def gpu() -> Target:
         from triton_linear.lowering.target import targets
@@ -137,7 +146,8 @@ def _wrapped(
         return stage.phase("assemble again")
 
     def assembled() -> str:
-        return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others}"
+        asked = setting.options.register_level, setting.options.register_thresholds
+        return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
 
     def how() -> str:
         return f"{stage.assembled_for} {stage.options.register_level} {assembled()}"
