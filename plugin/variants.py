@@ -8,6 +8,7 @@ warps plans are priced, and how ptxas allocates registers. Variants of the last 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any, Final
@@ -144,9 +145,19 @@ def _variant(name: str) -> Variant:
         raise ValueError(f"no variant '{name}'; there are {', '.join(VARIANTS)}") from None
 
 
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of variants in the order of `VARIANTS`, and combined ones behind them.
+
+    >>> in_order({"second+roomy", "lower", "ours"})
+    ['ours', 'lower', 'second+roomy']
+    """
+    wanted = set(names)
+    return [name for name in VARIANTS if name in wanted] + sorted(wanted - VARIANTS.keys())
+
+
 def refinements(name: str, among: Iterable[str]) -> list[str]:
     """The variants that differ from variant `name` in registers, and are not in `among` themselves: `name`
-    combined with each of `among` that concerns registers.
+    combined with each of `among` that concerns registers and is not combined already.
 
     >>> refinements("second", ["ours", "roomy", "lavish"]), refinements("ours", ["roomy"])
     (['second+roomy', 'second+lavish'], [])
@@ -156,4 +167,14 @@ def refinements(name: str, among: Iterable[str]) -> list[str]:
     if name == OURS:
         return []
     parts = name.split(_AND)
-    return [_AND.join((name, other)) for other in among if VARIANTS[other].registers and other not in parts]
+    alone = [other for other in among if other in VARIANTS and VARIANTS[other].registers]
+    return [_AND.join((name, other)) for other in alone if other not in parts]
+
+
+def refined_from(name: str) -> list[str]:
+    """Variant `name`, and those that it is a refinement of, the nearest first.
+
+    >>> refined_from("second+roomy+lavish"), refined_from("ours")
+    (['second+roomy+lavish', 'second+roomy', 'second'], ['ours'])
+    """
+    return [*itertools.accumulate(name.split(_AND), lambda first, other: _AND.join((first, other)))][::-1]

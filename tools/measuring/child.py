@@ -61,6 +61,8 @@ class MeasuringPlan:
     """The largest number of grids of a kernel that are timed."""
     contest: bool = False
     """Whether the modes are variants, of which the fastest is to be found."""
+    decided: dict[str, list[str]] = field(default_factory=dict)
+    """Further variants for some kernels, by the kernel's digest in decisions."""
     shard: int = 0
     shards: int = 1
     """The number of children that share the launches; `shard` is the number of this one."""

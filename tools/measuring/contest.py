@@ -132,6 +132,8 @@ class Contest(Child):
         kernels = {STOCK: compiled(launch.kernel, STOCK)[0]}
         field.codes[code_digest(kernels[STOCK])] = STOCK
         kernels |= self._compiled(field, modes, before)
+        decided = self._plan.decided.get(field.digest, ())
+        kernels |= self._compiled(field, [name for name in decided if name not in field.alike], before)
         if not self._admit(field, kernels):
             return
         best, first = STOCK, {}
@@ -184,7 +186,8 @@ class Contest(Child):
         """The fastest of variant `best` and its refinements, and the times that say so; None if all have the
         same code.
         """
-        kernels = self._compiled(field, refinements(best, self._plan.modes), before)
+        tried = refinements(best, self._plan.modes)
+        kernels = self._compiled(field, [name for name in tried if name not in field.alike], before)
         self._admit(field, kernels)
         names = list(dict.fromkeys((STOCK, best, *(name for name in kernels if name in field.runs))))
         if len(names) < 2 or names == [STOCK, best]:

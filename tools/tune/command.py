@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from triton_linear.tools.tune import figures, shards
 from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
-from triton_linear.variants import COMPARED, VARIANTS, variant
+from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def run(chosen: argparse.Namespace) -> int:
         cluster=chosen.cluster,
         again=chosen.again or chosen.check,
         keep=not chosen.check,
+        checked=before if chosen.check else (),
     )
     if not results.launches:
         why = f"the program ended with status {results.status}" if results.status else "the program ended"
@@ -91,11 +93,13 @@ def tune(
     cluster: str | None = None,
     again: bool = False,
     keep: bool = True,
+    checked: Iterable[Decision] = (),
 ) -> Tuned:
     """Run a program, measure the variants of its kernels, and store the fastest ones in the file `decisions`.
 
     decisions: None is the user's own file. keep: if False, nothing is stored. variants: `stock` and `ours`
-    are always measured. The other arguments are the command's options.
+    are always measured. checked: decisions whose variants are measured too, each for its own kernel. The other
+    arguments are the command's options.
 
     Raises ToolError if decisions cannot be stored, ValueError for an unknown variant.
     """
@@ -106,10 +110,11 @@ def tune(
         script=script,
         arguments=list(arguments),
         module=module,
-        modes=[name for name in VARIANTS if name in names],
+        modes=in_order(names),
         seconds=seconds,
         grids=grids,
         contest=True,
+        decided=_by_kernel(checked),
     )
     journal = own_folder() / "tune" / _digest(plan, cluster, keep)
     if again:
@@ -151,6 +156,16 @@ def tune(
     with contextlib.suppress(OSError):
         journal.rmdir()
     return Tuned(tuple(kernels), tuple(launches), status)
+
+
+def _by_kernel(decisions: Iterable[Decision]) -> dict[str, list[str]]:
+    """The variants of the decisions that hold for this Triton and these sources, by the kernel's digest."""
+    found = defaultdict[str, list[str]](list)
+    for each in decisions:
+        about = each.circumstances
+        if (about.triton, about.package) == (installed(), source_digest()):
+            found[about.kernel].append(each.variant)
+    return {kernel: list(dict.fromkeys(names)) for kernel, names in found.items()}
 
 
 def _digest(plan: MeasuringPlan, cluster: str | None, keep: bool) -> str:

@@ -14,7 +14,7 @@ from triton_linear.decisions import Circumstances, Decision
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.ahead import CONTEST
 from triton_linear.tools.measuring.choose import Interval
-from triton_linear.variants import OURS, STOCK
+from triton_linear.variants import OURS, STOCK, refined_from
 
 EVEN = Interval(1.0, 1.0, 1.0)
 
@@ -132,7 +132,8 @@ def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
 
 
 def _tuned(circumstances: Circumstances, launches: tuple[Contested, ...]) -> TunedKernel:
-    wanted = list(dict.fromkeys(launch.verdict for launch in launches))
+    # A refinement may be measured on some grids only; what it refines is measured on all.
+    wanted = list(dict.fromkeys(name for launch in launches for name in refined_from(launch.verdict)))
     ratios = {name: _combined(launches, name) for name in (*wanted, OURS)}
     chosen = STOCK
     for name in wanted:

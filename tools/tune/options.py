@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from triton_linear.variants import COMPARED, VARIANTS, variant
+from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,11 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _variants(text: str) -> tuple[str, ...]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in VARIANTS:
-            raise argparse.ArgumentTypeError(f"no variant '{name}'; there are {', '.join(VARIANTS)}")
-    return tuple(name for name in VARIANTS if name in names or name in COMPARED)
+    names = [_variant(name.strip()) for name in text.split(",") if name.strip()]
+    return tuple(in_order((*COMPARED, *names)))
 
 
 def _variant(text: str) -> str:

@@ -130,6 +130,16 @@ def test_grids_are_decided_together(play: Play, script: str) -> None:
     assert decided() == {"mixed": "second"}
 
 
+def test_grids_with_refinements_of_different_variants_take_what_all_have(play: Play, script: str) -> None:
+    """Refinements of what is fastest on one grid are not measured on another."""
+    play.speeds = {
+        "mixed-1": {"stock": 1.0, "second": 1.9, "third": 1.2, "second+roomy": 2.0},
+        "mixed-2": {"stock": 1.0, "second": 1.5, "third": 1.6, "third+roomy+lavish": 1.7},
+    }
+    assert main(["tune", script]) == 0
+    assert decided() == {"mixed": "second"}
+
+
 def test_a_variant_that_crashes_costs_only_itself(
     play: Play, script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -249,6 +259,25 @@ def test_decisions_are_checked(play: Play, script: str, capsys: pytest.CaptureFi
     assert decided() == ALL
 
 
+def test_variants_of_checked_decisions_are_measured(
+    play: Play, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fastest variant may be another this time, of which the decided one is no refinement."""
+    plans: list[MeasuringPlan] = []
+
+    def seen(plan: MeasuringPlan, loud: bool, command: Any = None, **rest: Any) -> Any:
+        plans.append(plan)
+        return play.run(plan, loud, command, **rest)
+
+    monkeypatch.setattr(shards, "run_child", seen)
+    play.speeds["matmul-1"] = {"stock": 1.0, "ours": 1.25, "second+roomy": 1.5}
+    assert main(["tune", script]) == 0
+    assert main(["tune", "--check", script]) == 0
+    first, second = plans
+    assert not first.decided
+    assert second.decided == {name: [taken] for name, taken in (ALL | {"matmul": "second+roomy"}).items()}
+
+
 # Files, pictures
 
 
@@ -280,3 +309,7 @@ def test_only_some_variants_are_tried(play: Play, script: str, monkeypatch: pyte
     )
     with pytest.raises(ValueError, match="no variant 'fastest'"):
         command.tune(script, variants=["fastest"])
+    assert main(["tune", "--variants", "second+roomy,lower", script]) == 0
+    assert plans[-1].modes == ["stock", "ours", "lower", "second+roomy"]
+    command.tune(script, variants=["second+roomy"])
+    assert plans[-1].modes == ["stock", "ours", "second+roomy"]

@@ -285,6 +285,20 @@ def test_the_fastest_variant_is_tried_with_other_registers(tmp_path: Path, speed
     assert record["alike"]["second+thrifty"] == "second+thrifty"
 
 
+def test_the_variant_of_a_checked_decision_is_measured(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    """Even if another variant is the fastest, or only some are asked for."""
+    speeds[code_of("second+thrifty")] = 90.0
+    speeds[code_of("ours")] = 50.0
+    key = ended(visited(tmp_path))["digest"]
+    (tmp_path / "records.jsonl").unlink()
+    some: dict[str, Any] = {"modes": ["stock", "ours", "unbounded+lavish", "lavish"]}
+    assert "second+thrifty" not in ended(visited(tmp_path, **some))["first"]
+    (tmp_path / "records.jsonl").unlink()
+    record = ended(visited(tmp_path, decided={key: ["second+thrifty", "ours"], "other": ["lower"]}, **some))
+    assert (record["best"], record["first"]["second+thrifty"]["ratio"]) == ("ours", 100 / 90)
+    assert "lower" not in record["alike"] and "unbounded+lavish" in record["alike"]
+
+
 def test_a_refinement_with_other_results_takes_no_part(tmp_path: Path, speeds: dict[bytes, float]) -> None:
     speeds[code_of("second")] = 50.0
     speeds[wrong := code_of("second+thrifty")] = 1.0
