@@ -11,11 +11,14 @@ from plugin_support import compile_kernel, row_sums
 from triton import knobs
 from triton.backends.nvidia.compiler import CUDABackend
 
+from triton_linear import setting
+from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
 from triton_linear.kept import comparisons, registers
+from triton_linear.lowering.target.targets import target
 from triton_linear.report import FallbackWarning
 from triton_linear.setting import Options
-from triton_linear.variants import variant
+from triton_linear.variants import VARIANTS, Variant, refinements, variant
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +64,37 @@ def test_results_on_disk_are_those_of_one_level_and_threshold(monkeypatch: pytes
             with pinned(Options(**changes)):  # type: ignore[arg-type]
                 compile_kernel(row_sums)
         assert len(set(keys)) == len(keys) == 3
+
+
+def test_of_two_variants_that_change_the_same_threshold_the_later_counts() -> None:
+    first = Variant("first", "", {"register_thresholds": "serial_loads=1,more_ctas=2"}, registers=True)
+    second = Variant("second", "", {"register_thresholds": "serial_loads=3"}, registers=True)
+    changes = first.combined(second).changes or {}
+    policy = target(f"cuda:90{{{changes['register_thresholds']}}}").policy
+    assert (policy.serial_loads, policy.more_ctas) == (3, 2)
+
+
+def test_what_is_compiled_without_a_decision_has_no_refinements() -> None:
+    """They would be the variants that concern registers alone, which have been measured."""
+    assert not refinements("ours", VARIANTS)
+    assert refinements("second", [*VARIANTS, "third+roomy"])[:2] == ["second+unbounded", "second+roomy"]
+
+
+def test_directives_of_a_decision_are_kept_for_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options in force are the same, whatever is decided."""
+    found, kept = list[Any](), registers.KeptDirectives
+
+    def seen(how: Any) -> Any:
+        found.append(how)
+        return kept(how)
+
+    monkeypatch.setattr(registers, "KeptDirectives", seen)
+    with pinned(Options(decisions="none", keyed=True)) as reports:
+        compile_kernel(row_sums)
+    key = (reports[0].key, "cuda:90", ptxas_version("cuda:90"))
+    for name in ("ours", "thrifty", "lavish", "roomy"):
+        monkeypatch.setattr(setting, "load", lambda place, name=name: Decisions({key: name}, name))
+        with pinned(Options()) as reports:
+            compile_kernel(row_sums)
+        assert reports[0].variant == name
+    assert len({how() for how in found[1:]}) == 4

@@ -5,6 +5,14 @@ from __future__ import annotations
 from code_mutants_base import FUZZ, PLANS, RUN, TRANSPOSING, WORDS, CodeMutant, planned
 
 MUTANTS: tuple[CodeMutant, ...] = (
+    CodeMutant(
+        "lowering/planners/exchange.py",
+        "exchange_plans",
+        "not moves_words(store.name) or _accesses(other) < _accesses(plan)",
+        "True",
+        "matrix stores of words take the place of as few accesses",
+        ("test/unit/lowering/test_matrix_loads.py::test_no_matrix_store_takes_the_place_of_as_few_accesses",),
+    ),
     # --- which registers and lanes, in shuffles
     planned(
         "planners/phase",

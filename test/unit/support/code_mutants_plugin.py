@@ -7,6 +7,7 @@ from code_mutants_base import CodeMutant
 CLOCKS = "test/unit/plugin/test_plugin_warp_clocks.py"
 CUBIN = "test/unit/plugin/test_plugin_cubin.py"
 OCCUPANCY = "test/unit/plugin/test_plugin_occupancy.py"
+LEVELS = "test/unit/plugin/test_register_levels.py"
 KNOWN = "test/unit/plugin/test_plugin_known.py"
 VETO = "test/unit/plugin/test_plugin_veto.py"
 STAGES = "test/unit/plugin/test_plugin_veto_stages.py"
@@ -199,10 +200,66 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/wrapping.py",
         "_wrapped.assembled",
-        'f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others}"',
-        'f"{triton_versions.found()} {ptxas_version(target)} {options!r}"',
+        'f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"',
+        'f"{triton_versions.found()} {ptxas_version(target)} {options!r} {asked}"',
         "what comparing has shown holds whatever others do in the stages",
         (f"{VETO}::test_what_comparing_has_shown_holds_for_stages_as_they_were",),
+    ),
+    CodeMutant(
+        "plugin/wrapping.py",
+        "_wrapped.how",
+        'f"{stage.assembled_for} {stage.options.register_level} {assembled()}"',
+        'f"{stage.assembled_for} {assembled()}"',
+        "a directive holds for every level of register usage",
+        (f"{LEVELS}::test_directives_of_a_decision_are_kept_for_its_level",),
+    ),
+    CodeMutant(
+        "plugin/wrapping.py",
+        "_wrapped.assembled",
+        "asked = setting.options.register_level, setting.options.register_thresholds",
+        "asked = None",
+        "what comparing has shown holds for every level of register usage",
+        (f"{LEVELS}::test_results_on_disk_are_those_of_one_level_and_threshold",),
+    ),
+    CodeMutant(
+        "plugin/wrapping.py",
+        "_wrapped.cubin",
+        "code = stock_cubin(src, metadata)",
+        "raise",
+        "a level of register usage with which ptxas fails ends the compile",
+        (f"{LEVELS}::test_a_level_of_register_usage_with_which_ptxas_fails_is_left_out",),
+    ),
+    CodeMutant(
+        "plugin/variants.py",
+        "Variant.combined",
+        'f"{changes[name]},{value}"',
+        'f"{value},{changes[name]}"',
+        "of two variants that change a threshold the first counts",
+        (f"{LEVELS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
+    ),
+    CodeMutant(
+        "plugin/variants.py",
+        "Variant.combined",
+        'f"{changes[name]},{value}" if both else value',
+        "value",
+        "a combined variant forgets the first one's thresholds",
+        (f"{LEVELS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
+    ),
+    CodeMutant(
+        "plugin/variants.py",
+        "refinements",
+        "name == OURS",
+        "False",
+        "what is compiled without a decision is refined by variants that are measured already",
+        (f"{LEVELS}::test_what_is_compiled_without_a_decision_has_no_refinements",),
+    ),
+    CodeMutant(
+        "tools/tune/figures.py",
+        "_tuned",
+        "refined_from(launch.verdict)",
+        "[launch.verdict]",
+        "grids with other refinements take stock Triton's",
+        ("test/unit/tools/test_tune.py::test_grids_with_refinements_of_different_variants_take_what_all_have",),
     ),
     CodeMutant(
         "plugin/kept/store.py",

@@ -34,6 +34,15 @@ def rewritten(file: str, function: str, old: str, new: str, breaks: str, *tests:
 
 
 MUTANTS: tuple[CodeMutant, ...] = (
+    # --- prices
+    rewritten(
+        "assignment/costs",
+        "AssignmentCosts._fetching",
+        "cost.shuffles + cost.alu + cost.beside + accesses",
+        "cost.shuffles + cost.alu + cost.beside",
+        "accesses to shared memory are fetched for nothing",
+        f"{PRICED}::test_every_instruction_of_a_conversion_is_fetched",
+    ),
     # --- gathers
     emitted(
         "gather/shuffles",
