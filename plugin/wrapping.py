@@ -131,6 +131,8 @@ def _wrapped(
             with held_back() as printed:
                 code = cubin_at_level(level, src, metadata)
         except Exception as error:
+            if stage.options.keyed:
+                raise  # a variant that is measured, which is left out then
             code = stock_cubin(src, metadata)  # if ptxas fails without the level too, that is raised
             fails(error, metadata)
             return code

@@ -11,7 +11,7 @@ from plugin_support import compile_kernel, row_sums
 from triton import knobs
 from triton.backends.nvidia.compiler import CUDABackend
 
-from triton_linear import setting
+from triton_linear import setting, stage
 from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
 from triton_linear.kept import comparisons, registers
@@ -49,6 +49,24 @@ def test_a_level_of_register_usage_with_which_ptxas_fails_is_left_out(
         decided = compile_kernel(row_sums)
     assert decided.asm["cubin"] == stock.asm["cubin"]
     assert "repro" not in capfd.readouterr().out
+    measured = variant("stock+lavish").of(Options(decisions="none", keyed=True))
+    with pinned(measured), pytest.raises(RuntimeError, match="ptxas failed"):
+        compile_kernel(row_sums)
+
+
+def test_registers_that_were_measured_are_not_those_of_an_instrumented_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stock = compile_kernel(row_sums)
+    with pinned(Options(decisions="none", keyed=True)) as reports:
+        compile_kernel(row_sums)
+    decided = Decisions({(reports[0].key, "cuda:90", ptxas_version("cuda:90")): "stock+lavish"}, "lavish")
+    monkeypatch.setattr(setting, "load", lambda place: decided)
+    monkeypatch.setattr(stage, "_instrumentation_mode", lambda metadata: "consan")
+    with pinned(Options()) as reports:
+        kernel = compile_kernel(row_sums)
+    assert kernel.asm["cubin"] == stock.asm["cubin"]
+    assert reports[0].remarks == ("instrumentation mode 'consan' is on, for which no registers were measured",)
 
 
 def test_results_on_disk_are_those_of_one_level_and_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
