@@ -318,6 +318,7 @@ CDNA: Final = replace(
     counts_ctas_of_regions=False,
     region_scratch_bytes=UNBOUNDED,
     loose_bits=0,
+    fetch_clocks=0.0,
 )
 """CDNA, whose clocks follow from manuals: nothing was measured."""
 RDNA: Final = CDNA
