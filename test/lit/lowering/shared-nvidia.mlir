@@ -54,9 +54,9 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 // CHECK-LABEL: .entry halves_of_two_words(
 // CHECK-NOT:     prmt
-// CHECK:         st.shared
+// CHECK:         stmatrix.sync.aligned.m8n8.x2.shared.b16
 // CHECK-NOT:     prmt
-// CHECK:         ld.shared
+// CHECK:         ld.shared.v4.b16
 // CHECK-NOT:     prmt
 // CHECK:         st.global
 
