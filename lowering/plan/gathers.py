@@ -162,7 +162,7 @@ class GatherSharedPlan:
     @property
     def stores(self) -> int:
         """Stores of one thread."""
-        return sum(map(len, self.store.rounds))
+        return self.store.accesses
 
     @property
     def barriers(self) -> int:

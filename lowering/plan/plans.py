@@ -230,6 +230,11 @@ class MemorySide:
     matrix: str = ""
     choices: int = 0
 
+    @property
+    def accesses(self) -> int:
+        """Accesses of a thread in all rounds."""
+        return sum(map(len, self.rounds))
+
     def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
         """Wavefronts of one access of a warp: one for each phase of the lanes that have an address."""
         addresses = self.slots * element_bytes * target.lanes // self.access_bytes
@@ -299,6 +304,11 @@ class SharedPlan:
         return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > WIDEST_LOAD
 
     @property
+    def accesses(self) -> int:
+        """The stores and loads of a thread."""
+        return self.store.accesses + self.load.accesses
+
+    @property
     def barriers(self) -> int:
         """Barriers: one between the stores and loads of each round, one between rounds.
 
@@ -324,7 +334,7 @@ class SharedPlan:
     def summary(self) -> str:
         """One line for people."""
         sides = [
-            f"{_count(sum(map(len, side.rounds)), _MATRIX_WORDS.get(side.matrix, 'transposing ') + name)} of "
+            f"{_count(side.accesses, _MATRIX_WORDS.get(side.matrix, 'transposing ') + name)} of "
             f"{side.slots * self.element_bytes * 8} bits"
             for name, side in (("store", self.store), ("load", self.load))
         ]

@@ -65,21 +65,12 @@ def cheapest(
         if clocks > least[0]:
             break
         cost = cost_of_shared(plan, target)
-        far = () if plan.ranks is None else (_count(plan.load), _count(plan.store))
+        far = () if plan.ranks is None else (plan.load.accesses, plan.store.accesses)
         words = any(moves_words(side.matrix) for side in (plan.load, plan.store))
         order = (not words, *far)
         if (cost.clocks, order, number) < least:
             best, least = (plan, cost), (cost.clocks, order, number)
     return best
-
-
-def _count(side: MemorySide) -> int:
-    return sum(map(len, side.rounds))
-
-
-def _accesses(plan: SharedPlan) -> int:
-    """The stores and loads of a thread."""
-    return _count(plan.store) + _count(plan.load)
 
 
 def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
@@ -164,11 +155,11 @@ def exchange_plans(
     stores = _fragments(names, sharing.store_register, sharing.store_lane, shared, limits.element_bytes)
     for load in loads:
         for other in build.by_matrices(None, load):
-            if not moves_words(load.name) or _accesses(other) < _accesses(plan):
+            if not moves_words(load.name) or other.accesses < plan.accesses:
                 yield other
     for store in stores:
         for other in build.by_matrices(store, None):
-            if not moves_words(store.name) or _accesses(other) < _accesses(plan):
+            if not moves_words(store.name) or other.accesses < plan.accesses:
                 yield other
     for store, load in itertools.product(stores, loads):
         if store.vector == load.vector:

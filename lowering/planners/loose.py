@@ -12,7 +12,7 @@ from __future__ import annotations
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import MemorySide, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan.plans import SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.conversion import conversion
 from triton_linear.lowering.planners.shared import plan_by_vectors
 from triton_linear.lowering.target.targets import Target
@@ -51,15 +51,11 @@ def _instructions_with_words(plan: SharedPlan) -> int:
     for stage in (plan.before, plan.after):
         if stage is not None:
             steps += stage.gathers + stage.shuffles
-    return _accesses(plan.store) + _accesses(plan.load) + steps
+    return plan.accesses + steps
 
 
 def _instructions_without_words(plan: SharedPlan) -> int:
     """Instructions of a plan that packs the registers of each store and unpacks those of each load."""
-    stored, loaded = (_accesses(side) for side in (plan.store, plan.load))
+    stored, loaded = plan.store.accesses, plan.load.accesses
     packed = stored * (plan.store.slots - max(1, plan.store.slots // plan.per_word))
     return stored + loaded + packed + (loaded * plan.load.slots if plan.load.slots > 1 else 0)
-
-
-def _accesses(side: MemorySide) -> int:
-    return sum(map(len, side.rounds))

@@ -17,7 +17,8 @@ and the address lanes count rows, then matrices.
     row in a matrix (3 bits)                            = half of a register, result lane bits 0, 1
     matrix (0, 1 or 2 bits)                             = register bits
 
-with the same address lanes. `stmatrix.trans` is the reverse (PTX ISA, sections on ldmatrix and stmatrix).
+with the same address lanes. `stmatrix` is the reverse, with `.trans` and without (PTX ISA, sections on ldmatrix
+and stmatrix).
 
 `ds_read_b64_tr_b16` reads 8 bytes at the address of every lane, four words of 16 bits; within each row of 16
 lanes, lane i then receives word i % 4 of the lanes i / 4, 4 + i / 4, 8 + i / 4 and 12 + i / 4.

@@ -96,11 +96,12 @@ class Policy:
     above suffices. Of 439 kernels of bench/foreign, 24 with dots changed if 5 % had to be saved there too, and
     took 4 % longer in the mean (H100)."""
     fetch_clocks: float = _threshold(1.0, 0.0, "clocks for each instruction of a conversion")
-    """What warps wait for each instruction of a conversion to be fetched, once in a kernel: code that runs
-    once, like that which stores the result of a matmul, is in no cache. Without it shuffles inside warps, some
-    200 instructions, take the place of 20 accesses to shared memory there. Of 224 kernels of other packages
-    whose layouts change, 7 keep Triton's by it. On an H200 these had been 2.8 % slower in the mean with the
-    others, max_pool2d 9 %, a matmul of fp8 blocks 6 %. With 2 clocks 19 keep them, which had been as fast."""
+    """What each instruction of a conversion costs once in a kernel, besides its clocks. Code that runs once,
+    like that which stores the result of a matmul, is in no cache, and this is taken to be why. Without it
+    shuffles inside warps, some 200 instructions, take the place of 20 accesses to shared memory there. Of 224
+    kernels of other packages whose layouts change, 7 keep Triton's by it. On an H200 these had been 2.8 %
+    slower in the mean with the others, max_pool2d 9 %, a matmul of fp8 blocks 6 %. With 2 clocks 19 keep them,
+    which had been as fast."""
     unknown_conversion: float = _threshold(200.0, 0.0, "clocks of an SM")
     """The cost of a conversion of layouts that this package does not know."""
     waited_for: float = _threshold(1.0, 0.0, "times")

@@ -205,9 +205,7 @@ class AssignmentCosts:
             return 0.0
         selection = select(source, target, element, self.target, self.scratch_limit)
         plan, cost = selection.plan, selection.cost
-        accesses = 0
-        if isinstance(plan, SharedPlan):
-            accesses = sum(len(accesses) for side in (plan.store, plan.load) for accesses in side.rounds)
+        accesses = plan.accesses if isinstance(plan, SharedPlan) else 0
         return clocks * (cost.shuffles + cost.alu + cost.beside + accesses)
 
     def of_conversion(

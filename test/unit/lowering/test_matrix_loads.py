@@ -17,7 +17,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.planners import transposing
 from triton_linear.lowering.planners.conversion import Hardware, conversion
-from triton_linear.lowering.planners.exchange import _accesses, exchange_plans
+from triton_linear.lowering.planners.exchange import exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shared import plan_cta_shared
 from triton_linear.lowering.prove.plans import refuted
@@ -91,7 +91,7 @@ def test_no_matrix_store_takes_the_place_of_as_few_accesses() -> None:
     src = layout_of(WGMMA.replace("64, 16]", "16, 16]"), (64, 64))
     dst = layout_of(blocked([1, 1], [4, 8], [4, 1], [1, 0]), (64, 64))
     first, *others = exchanges(src, dst, "bf16", GPU)
-    assert _accesses(first) == 8
+    assert first.accesses == 8
     assert not [plan for plan in others if plan.store.matrix == "stmatrix" and not plan.load.matrix]
 
 

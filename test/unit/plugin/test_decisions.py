@@ -302,40 +302,6 @@ def test_a_decision_gives_what_its_options_give(own: DecisionFile, name: str, ta
     assert report.variant == name
 
 
-def test_a_decision_for_registers_of_stock_changes_nothing_else(own: DecisionFile) -> None:
-    stock = compile_kernel(row_sums)
-    decide(own, "stock+lavish")
-    decided, report = compiled()
-    assert decided.asm["ptx"] == stock.asm["ptx"]
-    assert decided.asm["cubin"] != stock.asm["cubin"]
-    assert (report.variant, report.outcome, report.conversions) == ("stock+lavish", Outcome.LEFT, ())
-    assert not {"passes", "to MLIR"} & report.seconds.keys()
-
-
-def test_levels_of_register_usage_are_left_out_where_another_hook_makes_the_cubin(own: DecisionFile) -> None:
-    def hook(backend: Any = None, stages: Any = None, *rest: object) -> Any:
-        if stages is None:
-            return "a hook", "its hash"
-        make = stages["cubin"]
-
-        def own(src: object, metadata: object) -> object:
-            return make(src, metadata)
-
-        stages["cubin"] = own
-        return None
-
-    before = knobs.runtime.add_stages_inspection_hook
-    knobs.runtime.add_stages_inspection_hook = hook
-    try:
-        stock = compile_kernel(row_sums)
-        decide(own, "stock+lavish")
-        decided, report = compiled()
-    finally:
-        knobs.runtime.add_stages_inspection_hook = before
-    assert decided.asm["cubin"] == stock.asm["cubin"]
-    assert report.variant == "stock+lavish"
-
-
 def test_a_decision_for_other_circumstances_is_none(own: DecisionFile) -> None:
     decide(own, "stock", ptxas="1.0.0")
     decide(own, "stock", target="cuda:80")

@@ -16,7 +16,7 @@ from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
 from triton_linear.kept import comparisons, registers
 from triton_linear.lowering.target.targets import target
-from triton_linear.report import FallbackWarning
+from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
 from triton_linear.variants import VARIANTS, Variant, refinements, variant
 
@@ -52,6 +52,35 @@ def test_a_level_of_register_usage_with_which_ptxas_fails_is_left_out(
     measured = variant("stock+lavish").of(Options(decisions="none", keyed=True))
     with pinned(measured), pytest.raises(RuntimeError, match="ptxas failed"):
         compile_kernel(row_sums)
+
+
+def test_registers_of_stock_change_nothing_else() -> None:
+    stock = compile_kernel(row_sums)
+    with pinned(variant("stock+lavish").of(Options())) as reports:
+        changed = compile_kernel(row_sums)
+    assert changed.asm["ptx"] == stock.asm["ptx"]
+    assert changed.asm["cubin"] != stock.asm["cubin"]
+    (report,) = reports
+    assert (report.outcome, report.conversions) == (Outcome.LEFT, ())
+    assert not {"passes", "to MLIR"} & report.seconds.keys()
+
+
+def test_levels_are_left_out_where_another_hook_makes_the_cubin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hook(backend: Any = None, stages: Any = None, *rest: object) -> Any:
+        if stages is None:
+            return "a hook", "its hash"
+        make = stages["cubin"]
+
+        def own(src: object, metadata: object) -> object:
+            return make(src, metadata)
+
+        stages["cubin"] = own
+        return None
+
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", hook)
+    stock = compile_kernel(row_sums)
+    with pinned(variant("stock+lavish").of(Options())):
+        assert compile_kernel(row_sums).asm["cubin"] == stock.asm["cubin"]
 
 
 def test_registers_that_were_measured_are_not_those_of_an_instrumented_kernel(

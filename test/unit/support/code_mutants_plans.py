@@ -8,7 +8,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "lowering/planners/exchange.py",
         "exchange_plans",
-        "not moves_words(store.name) or _accesses(other) < _accesses(plan)",
+        "not moves_words(store.name) or other.accesses < plan.accesses",
         "True",
         "matrix stores of words take the place of as few accesses",
         ("test/unit/lowering/test_matrix_loads.py::test_no_matrix_store_takes_the_place_of_as_few_accesses",),
