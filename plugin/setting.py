@@ -60,8 +60,8 @@ class Options:
     free: conversions of floats are omitted, so they cost nothing and give garbage.
     free_only: the number of the one conversion that `free` omits; None for all.
     without: the name of a pass that does not run.
-    everywhere: `occupancy` and `register_level` also hold for kernels without code of ours.
-    register_level: ptxas's `--register-usage-level`, from 0 to 10; None: ptxas's own.
+    everywhere: `occupancy` and `ptxas_options` also hold for kernels without code of ours.
+    ptxas_options: further options of ptxas, divided by spaces.
     rank: which assignment of layouts to take in the order of modelled cost; above 0, even if it does not pay.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
@@ -95,7 +95,7 @@ class Options:
     thresholds: str = field(default="", metadata=INTERNAL)
     register_thresholds: str = field(default="", metadata=INTERNAL)
     keyed: bool = field(default=False, metadata=INTERNAL)
-    register_level: int | None = field(default=None, metadata=INTERNAL)
+    ptxas_options: str = field(default="", metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune", "cache"):

@@ -48,7 +48,7 @@ def wrap_stages(
         name = target_name(backend, options)
         with garbage.held_back():  # the first time, it imports
             others = _what_others_do(backend, stages, hook)
-            cubin = _cubin_at_level(backend, options) if others == "" else None
+            cubin = _cubin_with(backend, options) if others == "" else None
             stages.update(_wrapped(stages, options, language, name, setting, others, cubin))
     except Exception as error:
         if setting.options.strict:
@@ -70,11 +70,11 @@ def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | 
     return f"{key} {digest}"
 
 
-def _cubin_at_level(backend: Any, options: Any) -> Callable[[int, object, Metadata], object]:
-    """The backend's own stage `cubin`, which takes ptxas's level of register usage before its own arguments."""
+def _cubin_with(backend: Any, options: Any) -> Callable[[str, object, Metadata], object]:
+    """The backend's own stage `cubin`, which takes further options of ptxas before its own arguments."""
 
-    def cubin(level: int, src: object, metadata: Metadata) -> object:
-        given = f"{options.ptx_options or ''} --register-usage-level={level}".lstrip()
+    def cubin(further: str, src: object, metadata: Metadata) -> object:
+        given = f"{options.ptx_options or ''} {further}".lstrip()
         return backend.make_cubin(src, metadata, replace(options, ptx_options=given), backend.target.arch)
 
     return cubin
@@ -87,18 +87,18 @@ def _wrapped(
     target: str,
     setting: Setting,
     others: str | None,
-    cubin_at_level: Callable[[int, object, Metadata], object] | None,
+    cubin_with: Callable[[str, object, Metadata], object] | None,
 ) -> Stages:
     """Our stages, which replace those of the same names.
 
     others: the key of how other hooks changed the stages; None: it is not known, and nothing is kept on disk.
-    cubin_at_level: the stage `cubin` at a level of register usage; None: another hook changed that stage, and
-    levels are left out.
+    cubin_with: the stage `cubin` with further options of ptxas; None: another hook changed that stage, and they
+    are left out.
     """
     from triton_linear.stage import LLIRStage
 
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
-    tunes_registers = setting.options.occupancy or setting.options.register_level is not None
+    tunes_registers = setting.options.occupancy or bool(setting.options.ptxas_options)
     if not ({"ptx", "cubin"} <= stages.keys() and tunes_registers):
         return {"llir": stage}
     from triton_linear.kept.comparisons import KeptComparisons
@@ -124,16 +124,16 @@ def _wrapped(
         return is_ours() and stage.options.occupancy
 
     def cubin(src: object, metadata: Metadata) -> object:
-        level = stage.options.register_level
-        if level is None or cubin_at_level is None or not is_ours():
+        further = stage.options.ptxas_options
+        if not further or cubin_with is None or not is_ours():
             return stock_cubin(src, metadata)
         try:
             with held_back() as printed:
-                code = cubin_at_level(level, src, metadata)
+                code = cubin_with(further, src, metadata)
         except Exception as error:
             if stage.options.keyed:
                 raise  # a variant that is measured, which is left out then
-            code = stock_cubin(src, metadata)  # if ptxas fails without the level too, that is raised
+            code = stock_cubin(src, metadata)  # if ptxas fails without them too, that is raised
             fails(error, metadata)
             return code
         print(printed.getvalue(), end="")
@@ -148,11 +148,11 @@ def _wrapped(
         return stage.phase("assemble again")
 
     def assembled() -> str:
-        asked = setting.options.register_level, setting.options.register_thresholds
+        asked = setting.options.ptxas_options, setting.options.register_thresholds
         return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
 
     def how() -> str:
-        return f"{stage.assembled_for} {stage.options.register_level} {assembled()}"
+        return f"{stage.assembled_for} {stage.options.ptxas_options} {assembled()}"
 
     decisions, warps = None, getattr(options, "num_warps", None)
     if setting.options.cache and others is not None:

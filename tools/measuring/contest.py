@@ -6,8 +6,9 @@ alternately, with warm and with empty caches, in up to four phases:
 
 1. A short phase has all variants.
 2. If any may be faster than stock Triton, the next has those that may be the fastest, and selects one.
-3. The selected variant, or stock Triton, is combined with each variant that only concerns registers
-   (`variants.refinements`), and these are timed beside it. Except for stock Triton's, they are compiled now.
+3. The selected variant, or stock Triton, is combined with each variant that only concerns registers, and with
+   those of other parts that are not slower than the whole plugin (`variants.refinements`). These are timed
+   beside it. Except for stock Triton's, they are compiled now.
 4. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
    times are biased in favour of the selected variant.
 
@@ -41,7 +42,7 @@ from triton_linear.tools.support.copies import Copies, NoCopy
 from triton_linear.tools.support.launches import Launch, again
 from triton_linear.tools.support.modes import VARIANT
 from triton_linear.tools.support.timing import side_by_side
-from triton_linear.variants import OURS, STOCK, refinements
+from triton_linear.variants import OURS, STOCK, VARIANTS, refinements
 
 TIMING, COMPILING = "timing", "compiling"
 """The modes of records while variants are timed and, followed by a variant's name, compiled."""
@@ -138,13 +139,15 @@ class Contest(Child):
             return
         best, first = STOCK, {}
         last: list[Times] | None = None
+        among = [name for name in self._plan.modes if name in VARIANTS and VARIANTS[name].registers]
         if len(field.runs) > 1:
             self.record(kernel=key, begin=TIMING)
             last = self._timed(field, field.runs, FIRST)
             first = {name: choose.faster(STOCK, name, last) for name in field.runs}
+            among += [name for name in field.runs if name not in among and choose.is_promising(name, last)]
             if any(choose.may_win(name, last) for name in field.runs if name != STOCK):
                 best, last = self._best(field, last), None
-        best, refined = self._refined(field, best, before)
+        best, refined = self._refined(field, refinements(best, among), best, before)
         if refined is not None:
             first = {name: choose.faster(STOCK, name, refined) for name in refined[0]} | first
         if best != STOCK or last is None:
@@ -181,12 +184,11 @@ class Contest(Child):
         return choose.candidate(names, self._timed(field, names, SECOND))
 
     def _refined(
-        self, field: Field, best: str, before: Mapping[str, CompiledVariant | str]
+        self, field: Field, tried: Sequence[str], best: str, before: Mapping[str, CompiledVariant | str]
     ) -> tuple[str, list[Times] | None]:
-        """The fastest of variant `best` and its refinements, and the times that say so; None if all have the
-        same code.
+        """The fastest of variant `best` and its refinements `tried`, and the times that say so; None if all
+        have the same code.
         """
-        tried = refinements(best, self._plan.modes)
         kernels = self._compiled(field, [name for name in tried if name not in field.alike], before)
         self._admit(field, kernels)
         names = list(dict.fromkeys((STOCK, best, *(name for name in kernels if name in field.runs))))

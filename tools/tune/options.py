@@ -95,12 +95,11 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
     forgotten.add_argument("pattern", metavar="PATTERN")
     by_hand = action("set", "decide by hand about the kernels of a TTGIR file")
     by_hand.add_argument("ttgir", metavar="FILE")
-    combined = ", ".join(name for name, each in VARIANTS.items() if each.registers)
     by_hand.add_argument(
         "variant",
         type=_variant,
         metavar="VARIANT",
-        help=f"{', '.join(VARIANTS)}; with + behind any of them: {combined}",
+        help=f"{', '.join(VARIANTS)}; + combines those that change different things, as in second+roomy",
     )
     by_hand.add_argument(
         "--gpu", help="what the GPU is called, as 'NVIDIA H200' (default: what this machine has)"

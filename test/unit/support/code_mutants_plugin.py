@@ -7,7 +7,7 @@ from code_mutants_base import CodeMutant
 CLOCKS = "test/unit/plugin/test_plugin_warp_clocks.py"
 CUBIN = "test/unit/plugin/test_plugin_cubin.py"
 OCCUPANCY = "test/unit/plugin/test_plugin_occupancy.py"
-LEVELS = "test/unit/plugin/test_register_levels.py"
+PTXAS_OPTIONS = "test/unit/plugin/test_ptxas_options.py"
 KNOWN = "test/unit/plugin/test_plugin_known.py"
 VETO = "test/unit/plugin/test_plugin_veto.py"
 STAGES = "test/unit/plugin/test_plugin_veto_stages.py"
@@ -208,42 +208,42 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/wrapping.py",
         "_wrapped.how",
-        'f"{stage.assembled_for} {stage.options.register_level} {assembled()}"',
+        'f"{stage.assembled_for} {stage.options.ptxas_options} {assembled()}"',
         'f"{stage.assembled_for} {assembled()}"',
-        "a directive holds for every level of register usage",
-        (f"{LEVELS}::test_directives_of_a_decision_are_kept_for_its_level",),
+        "a directive holds for all options of ptxas",
+        (f"{PTXAS_OPTIONS}::test_directives_of_a_decision_are_kept_for_its_options",),
     ),
     CodeMutant(
         "plugin/wrapping.py",
         "_wrapped.assembled",
-        "asked = setting.options.register_level, setting.options.register_thresholds",
+        "asked = setting.options.ptxas_options, setting.options.register_thresholds",
         "asked = None",
-        "what comparing has shown holds for every level of register usage",
-        (f"{LEVELS}::test_results_on_disk_are_those_of_one_level_and_threshold",),
+        "what comparing has shown holds for all options of ptxas",
+        (f"{PTXAS_OPTIONS}::test_results_on_disk_are_those_of_one_threshold_and_option",),
     ),
     CodeMutant(
         "plugin/wrapping.py",
         "_wrapped.cubin",
         "code = stock_cubin(src, metadata)",
         "raise",
-        "a level of register usage with which ptxas fails ends the compile",
-        (f"{LEVELS}::test_a_level_of_register_usage_with_which_ptxas_fails_is_left_out",),
+        "options with which ptxas fails end the compile",
+        (f"{PTXAS_OPTIONS}::test_options_with_which_ptxas_fails_are_left_out",),
     ),
     CodeMutant(
         "plugin/variants.py",
         "Variant.combined",
-        'f"{changes[name]},{value}"',
-        'f"{value},{changes[name]}"',
+        'f"{changes[name]}{_LISTS[name]}{value}"',
+        'f"{value}{_LISTS[name]}{changes[name]}"',
         "of two variants that change a threshold the first counts",
-        (f"{LEVELS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
+        (f"{PTXAS_OPTIONS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
     ),
     CodeMutant(
         "plugin/variants.py",
         "Variant.combined",
-        'f"{changes[name]},{value}" if both else value',
+        'f"{changes[name]}{_LISTS[name]}{value}" if both else value',
         "value",
         "a combined variant forgets the first one's thresholds",
-        (f"{LEVELS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
+        (f"{PTXAS_OPTIONS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
     ),
     CodeMutant(
         "plugin/variants.py",
@@ -251,7 +251,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "name == OURS",
         "False",
         "what is compiled without a decision is refined by variants that are measured already",
-        (f"{LEVELS}::test_what_is_compiled_without_a_decision_has_no_refinements",),
+        (f"{PTXAS_OPTIONS}::test_what_is_compiled_without_a_decision_has_no_refinements",),
     ),
     CodeMutant(
         "tools/tune/figures.py",

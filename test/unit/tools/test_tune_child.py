@@ -285,6 +285,21 @@ def test_the_fastest_variant_is_tried_with_other_registers(tmp_path: Path, speed
     assert record["alike"]["second+thrifty"] == "second+thrifty"
 
 
+def test_the_fastest_variant_is_combined_with_what_is_not_slower_than_ours(
+    tmp_path: Path, speeds: dict[bytes, float]
+) -> None:
+    speeds[code_of("thrifty")] = 50.0
+    speeds[code_of("thrifty+second")] = 40.0
+    speeds[code_of("ours")] = 80.0
+    speeds[code_of("second")] = 90.0
+    assert "thrifty+second" not in ended(visited(tmp_path))["alike"]
+    (tmp_path / "records.jsonl").unlink()
+    speeds[code_of("second")] = 80.0
+    record = ended(visited(tmp_path))
+    assert record["best"] == "thrifty+second"
+    assert record["first"]["thrifty+second"]["ratio"] == 2.5
+
+
 def test_the_variant_of_a_checked_decision_is_measured(tmp_path: Path, speeds: dict[bytes, float]) -> None:
     """Even if another variant is the fastest, or only some are asked for."""
     speeds[code_of("second+thrifty")] = 90.0

@@ -1,4 +1,4 @@
-"""Registers of variants: levels of ptxas's register usage, and the keys of what is kept of them."""
+"""Registers of variants: options of ptxas, and the keys of what is kept of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from triton_linear.kept import comparisons, registers
 from triton_linear.lowering.target.targets import target
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
-from triton_linear.variants import VARIANTS, Variant, refinements, variant
+from triton_linear.variants import VARIANTS, Part, Variant, refinements, variant
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def places_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield
 
 
-def test_a_level_of_register_usage_with_which_ptxas_fails_is_left_out(
+def test_options_with_which_ptxas_fails_are_left_out(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make = CUDABackend.make_cubin
@@ -65,7 +65,9 @@ def test_registers_of_stock_change_nothing_else() -> None:
     assert not {"passes", "to MLIR"} & report.seconds.keys()
 
 
-def test_levels_are_left_out_where_another_hook_makes_the_cubin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_ptxas_are_left_out_where_another_hook_makes_the_cubin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def hook(backend: Any = None, stages: Any = None, *rest: object) -> Any:
         if stages is None:
             return "a hook", "its hash"
@@ -98,7 +100,7 @@ def test_registers_that_were_measured_are_not_those_of_an_instrumented_kernel(
     assert reports[0].remarks == ("instrumentation mode 'consan' is on, for which no registers were measured",)
 
 
-def test_results_on_disk_are_those_of_one_level_and_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((comparisons, "KeptComparisons"), (registers, "KeptDirectives")):
         kept, keys = getattr(module, name), list[str]()
 
@@ -107,27 +109,45 @@ def test_results_on_disk_are_those_of_one_level_and_threshold(monkeypatch: pytes
             return kept(how)
 
         monkeypatch.setattr(module, name, seen)
-        for changes in ({}, {"register_level": 10}, {"register_thresholds": "serial_loads=0"}):
+        for changes in ({}, {"ptxas_options": "-O1"}, {"register_thresholds": "serial_loads=0"}):
             with pinned(Options(**changes)):  # type: ignore[arg-type]
                 compile_kernel(row_sums)
         assert len(set(keys)) == len(keys) == 3
 
 
 def test_of_two_variants_that_change_the_same_threshold_the_later_counts() -> None:
-    first = Variant("first", "", {"register_thresholds": "serial_loads=1,more_ctas=2"}, registers=True)
-    second = Variant("second", "", {"register_thresholds": "serial_loads=3"}, registers=True)
+    registers = frozenset({Part.REGISTERS})
+    first = Variant("first", "", {"register_thresholds": "serial_loads=1,more_ctas=2"}, registers)
+    second = Variant("second", "", {"register_thresholds": "serial_loads=3"}, registers)
     changes = first.combined(second).changes or {}
     policy = target(f"cuda:90{{{changes['register_thresholds']}}}").policy
     assert (policy.serial_loads, policy.more_ctas) == (3, 2)
 
 
 def test_what_is_compiled_without_a_decision_has_no_refinements() -> None:
-    """They would be the variants that concern registers alone, which have been measured."""
+    """They would be the variants themselves, which have been measured."""
     assert not refinements("ours", VARIANTS)
-    assert refinements("second", [*VARIANTS, "third+roomy"])[:2] == ["second+unbounded", "second+roomy"]
 
 
-def test_directives_of_a_decision_are_kept_for_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variants_of_different_parts_combine() -> None:
+    found = {name.rpartition("+")[2] for name in refinements("second", [*VARIANTS, "third+roomy"])}
+    assert found == VARIANTS.keys() - {"stock", "ours", "second", "third", "eager"}
+    assert {name.rpartition("+")[2] for name in refinements("stock", VARIANTS)} == {
+        name for name, each in VARIANTS.items() if each.registers
+    }
+    changes = variant("second+latency+matrices+roomy+lavish").changes
+    assert changes == {
+        "rank": 1,
+        "thresholds": "likely_warps=0,matrix_load_bytes=8",
+        "register_thresholds": "serial_loads=0",
+        "ptxas_options": "--register-usage-level=10",
+    }
+    for name in ("second+third", "lower+roomy+whole", "stock+second", "roomy+ours", "second+stock"):
+        with pytest.raises(ValueError, match="does not combine"):
+            variant(name)
+
+
+def test_directives_of_a_decision_are_kept_for_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options in force are the same, whatever is decided."""
     found, kept = list[Any](), registers.KeptDirectives
 
