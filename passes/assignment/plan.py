@@ -180,14 +180,6 @@ class _Search:
         before = AssignmentPrice(before.memory, before.other + sum(clocks for _, clocks in recomputed))
         weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
         choices, solution = self._solve_with_exact_prices(weight, seconds)
-        new = any(
-            not pair.table[0][0] and pair.table[choices[pair.edge.source]][choices[pair.edge.target]]
-            for pair in self.edge_prices
-        )
-        enough = (1 - self.policy.new_saves) * before.clocks
-        if new and not self.beside_dots and self.price(choices).clocks > enough:
-            self._forbid_new_conversions()
-            choices, solution = self._solve_with_exact_prices(weight, seconds)
         if rank:
             choices, solution = self._ranked(choices, solution, weight, seconds, rank)
         edges = {

@@ -8,7 +8,7 @@ alternately, with warm and with empty caches, in up to four phases:
 2. If any may be faster than stock Triton, the next has those that may be the fastest, and selects one.
 3. The selected variant, or stock Triton, is combined with each variant that only concerns registers, and with
    those of other parts that are not slower than the whole plugin (`variants.refinements`). These are timed
-   beside it. Except for stock Triton's, they are compiled now.
+   beside it, and if one is faster, it is combined likewise. Except for stock Triton's, they are compiled now.
 4. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
    times are biased in favour of the selected variant.
 
@@ -50,7 +50,9 @@ _PATIENCE = 90.0
 """The time limit for compiling a variant, in seconds; less than the time after which the parent kills the
 child."""
 FIRST, SECOND = 0.25, 0.5
-"""The parts of the plan's seconds that the first phase and the next two take; the last takes all."""
+"""The parts of the plan's seconds that the first phase and the next ones take; the last takes all."""
+REFINED = 2
+"""How often the selected variant is combined with others at most."""
 
 
 @dataclass
@@ -147,13 +149,13 @@ class Contest(Child):
             among += [name for name in field.runs if name not in among and choose.is_promising(name, last)]
             if any(choose.may_win(name, last) for name in field.runs if name != STOCK):
                 best, last = self._best(field, last), None
-        best, refined = self._refined(field, refinements(best, among), best, before)
-        if refined is not None:
-            first = {name: choose.faster(STOCK, name, refined) for name in refined[0]} | first
+        best, refined = self._refined(field, best, among, before)
+        for times in refined:
+            first = {name: choose.faster(STOCK, name, times) for name in times[0]} | first
         if best != STOCK or last is None:
             three = dict.fromkeys((STOCK, field.alike.get(OURS, STOCK), best))
             finalists = [name for name in three if name in field.runs]
-            last = self._timed(field, finalists) if len(finalists) > 1 else refined
+            last = self._timed(field, finalists) if len(finalists) > 1 else next(iter(refined), None)
         if last is None:
             self.record(kernel=key, mode=CONTEST, problem=IDLE)
             return
@@ -184,19 +186,25 @@ class Contest(Child):
         return choose.candidate(names, self._timed(field, names, SECOND))
 
     def _refined(
-        self, field: Field, tried: Sequence[str], best: str, before: Mapping[str, CompiledVariant | str]
-    ) -> tuple[str, list[Times] | None]:
-        """The fastest of variant `best` and its refinements `tried`, and the times that say so; None if all
-        have the same code.
+        self, field: Field, best: str, among: Sequence[str], before: Mapping[str, CompiledVariant | str]
+    ) -> tuple[str, list[list[Times]]]:
+        """The fastest of variant `best` and its combinations with `among`, and the times of each phase that
+        compared them; none if all have the same code.
         """
-        kernels = self._compiled(field, [name for name in tried if name not in field.alike], before)
-        self._admit(field, kernels)
-        names = list(dict.fromkeys((STOCK, best, *(name for name in kernels if name in field.runs))))
-        if len(names) < 2 or names == [STOCK, best]:
-            return best, None
-        self.record(kernel=field.launch.key, begin=TIMING)
-        times = self._timed(field, names, SECOND)
-        return choose.candidate(names, times), times
+        phases: list[list[Times]] = []
+        for _ in range(REFINED):
+            tried = [name for name in refinements(best, among) if name not in field.alike]
+            kernels = self._compiled(field, tried, before)
+            self._admit(field, kernels)
+            names = list(dict.fromkeys((STOCK, best, *(name for name in kernels if name in field.runs))))
+            if len(names) < 2 or names == [STOCK, best]:
+                break
+            self.record(kernel=field.launch.key, begin=TIMING)
+            phases.append(self._timed(field, names, SECOND))
+            previous, best = best, choose.candidate(names, phases[-1])
+            if best == previous:
+                break
+        return best, phases
 
     def _admit(self, field: Field, kernels: Mapping[str, Any]) -> bool:
         """Add the kernels with stock Triton's results to the field. False, with a record, if stock Triton's

@@ -20,7 +20,6 @@ from triton_linear.lowering.target.targets import TARGETS, target, with_policy
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import Rewritten, _saved_by_layouts, rewrite
 from triton_linear.passes.reductions.region import BESIDE_SCAN
@@ -137,16 +136,6 @@ def test_banks_come_in_the_order_of_the_threads_bits() -> None:
     loads = Side((1,), tuple(reversed(warps)), 5)
     found = optimal_swizzle((), warps, Side((), (), 5), loads, 0, (*warps, 1))
     assert (found.low, found.bank) == ((1,), warps)
-
-
-def test_without_dots_a_new_conversion_has_to_save_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it saves here is enough, and would not be if more was asked for; beside a dot it is."""
-    gpu = target("cuda:90")
-    plain = assigned(TURNED, 30)
-    assert len(named(plain, CONVERT)) == 1
-    monkeypatch.setitem(TARGETS, gpu.name, with_policy(gpu, new_saves=2 * (saved(plain) or 0.0)))
-    assert not named(assigned(TURNED, 30), CONVERT)
-    assert len(named(assigned(TURNED + DOT, 30), CONVERT)) == 1
 
 
 def test_instructions_of_a_conversion_are_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:

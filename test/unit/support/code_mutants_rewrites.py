@@ -429,12 +429,4 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "a conversion in a loop of dots is charged as one that is done once",
         f"{DECISIONS}::test_a_load_that_is_waited_for_keeps_whole_lines",
     ),
-    rewritten(
-        "assignment/plan",
-        "_Search.run",
-        "new and (not self.beside_dots) and (self.price(choices).clocks > enough)",
-        "new and self.price(choices).clocks > enough",
-        "new conversions beside dots have to save more than they cost",
-        f"{PRICED}::test_without_dots_a_new_conversion_has_to_save_enough",
-    ),
 )

@@ -300,6 +300,15 @@ def test_the_fastest_variant_is_combined_with_what_is_not_slower_than_ours(
     assert record["first"]["thrifty+second"]["ratio"] == 2.5
 
 
+def test_a_combination_that_is_faster_is_combined_again(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    speeds[code_of("thrifty")] = 50.0
+    speeds[code_of("ours")] = speeds[code_of("second")] = 80.0
+    speeds[code_of("thrifty+second")] = 40.0
+    speeds[code_of("thrifty+second+plain")] = 25.0
+    record = ended(visited(tmp_path))
+    assert (record["best"], record["first"]["thrifty+second"]["ratio"]) == ("thrifty+second+plain", 2.5)
+
+
 def test_the_variant_of_a_checked_decision_is_measured(tmp_path: Path, speeds: dict[bytes, float]) -> None:
     """Even if another variant is the fastest, or only some are asked for."""
     speeds[code_of("second+thrifty")] = 90.0
