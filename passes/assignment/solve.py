@@ -13,15 +13,15 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import field
-from itertools import chain
 from operator import add
 from typing import Any
+
+import numpy as np
 
 from triton_linear.dialect.records import dataclass
 
 Table = list[list[float]]
-"""The costs of two variables: a row for each choice of the first, a column for each of the second. Tables are
-so small that importing numpy would take longer than it saves."""
+"""The costs of two variables: a row for each choice of the first, a column for each of the second."""
 
 MOST_ENTRIES = 200_000
 
@@ -65,26 +65,19 @@ class Solution:
     optimal: bool
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Factor:
-    """The costs of some variables (`scope`): an entry for each combination of their choices; the choice of the
-    last variable changes fastest."""
+    """The costs of some variables (`scope`): an array with a dimension for each."""
 
     scope: tuple[int, ...]
-    costs: list[float]
+    costs: Any
 
-    def over(self, variables: Sequence[int], sizes: Sequence[int]) -> list[float]:
-        """The costs as a table over `variables`, which contain the scope, in any order."""
-        strides, stride = {}, 1
-        for variable in reversed(self.scope):
-            strides[variable] = stride
-            stride *= sizes[variable]
-        places = [0]
-        for variable in variables:
-            stride = strides.get(variable, 0)
-            steps = [stride * choice for choice in range(sizes[variable])]
-            places = [place + step for place in places for step in steps]
-        return [self.costs[place] for place in places]
+    def over(self, variables: Sequence[int]) -> Any:
+        """The costs as an array with a dimension for each of `variables`, which contain the scope in any order.
+        The dimension of a variable outside the scope has size 1."""
+        places = [self.scope.index(variable) for variable in variables if variable in self.scope]
+        sizes = [self.costs.shape[self.scope.index(v)] if v in self.scope else 1 for v in variables]
+        return self.costs.transpose(places).reshape(sizes)
 
 
 def solve(problem: Problem, seconds: float = 1.0) -> Solution:
@@ -102,41 +95,34 @@ def solve(problem: Problem, seconds: float = 1.0) -> Solution:
 def _solve_by_elimination(problem: Problem) -> tuple[int, ...] | None:
     """The choices of least cost; None if a table would exceed `MOST_ENTRIES` entries."""
     sizes = [len(costs) for costs in problem.unary]
-    factors = [_Factor((i,), costs) for i, costs in enumerate(problem.unary)]
-    factors += [_Factor(pair, list(chain.from_iterable(table))) for pair, table in problem.pairs.items()]
+    factors = [_Factor((i,), np.array(costs)) for i, costs in enumerate(problem.unary)]
+    factors += [_Factor(pair, np.array(table)) for pair, table in problem.pairs.items()]
     touching: dict[int, list[_Factor]] = {i: [] for i in range(len(sizes))}
     for factor in factors:
         for variable in factor.scope:
             touching[variable].append(factor)
     scopes = {v: _neighbours(touching[v], v) for v in touching}
     entries = {v: math.prod([sizes[u] for u in scope]) for v, scope in scopes.items()}
-    decided: list[tuple[int, tuple[int, ...], list[int]]] = []
+    decided: list[tuple[int, tuple[int, ...], Any]] = []
     while entries:
         variable = min(entries, key=lambda v: (entries[v], v))
-        scope, size = scopes[variable], sizes[variable]
-        combined = entries.pop(variable) * size
-        if combined > MOST_ENTRIES:
+        scope = scopes[variable]
+        if entries.pop(variable) * sizes[variable] > MOST_ENTRIES:
             return None
-        costs = [0.0] * combined
-        for factor in touching[variable]:
-            costs = list(map(add, costs, factor.over((*scope, variable), sizes)))
-        rows = [costs[start : start + size] for start in range(0, combined, size)]
-        remaining = _Factor(scope, list(map(min, rows)))
-        decided.append((variable, scope, list(map(list.index, rows, remaining.costs))))
+        costs: Any = sum(factor.over((*scope, variable)) for factor in touching[variable])
+        decided.append((variable, scope, costs.argmin(axis=-1)))
         for factor in touching.pop(variable):
             for other in factor.scope:
                 if other != variable:
-                    touching[other].remove(factor)
+                    touching[other] = [each for each in touching[other] if each is not factor]
+        remaining = _Factor(scope, costs.min(axis=-1))
         for other in scope:
             touching[other].append(remaining)
             scopes[other] = _neighbours(touching[other], other)
             entries[other] = math.prod([sizes[u] for u in scopes[other]])
     choices = [0] * len(sizes)
     for variable, scope, best in reversed(decided):
-        place = 0
-        for other in scope:
-            place = place * sizes[other] + choices[other]
-        choices[variable] = best[place]
+        choices[variable] = int(best[tuple(choices[other] for other in scope)])
     return tuple(choices)
 
 
