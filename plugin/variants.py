@@ -23,7 +23,7 @@ COMPARED: Final = (STOCK, OURS)
 
 _BUSY_WARPS: Final = 16
 """Warps of a busy multiprocessor: two CTAs of eight warps, or four of four."""
-_NO_MARGIN: Final = ("saved_clocks", "margin", "unmeasured_margin")
+_NO_MARGIN: Final = ("saved_clocks", "margin", "margin_with_memory", "unmeasured_margin")
 
 
 class Part(Enum):

@@ -165,15 +165,18 @@ def _is_short(op: Operation) -> bool:
 
 
 def _pays(assignment: Assignment, policy: Policy) -> bool:
-    """Whether an assignment is worth it: conversions go, or become much less, and memory has no more to do; or
-    the whole gets shorter by a margin."""
+    """Whether an assignment is worth it: conversions go, or become much less, and memory has hardly more to do;
+    or the whole gets shorter by a margin, larger where memory has more to do."""
     before, after = assignment.before, assignment.after
     ratio = after.clocks / max(1.0, before.clocks)
     costs = assignment.edges.values()
-    less = any(new < policy.much_less * old for old, new in costs) and not any(new > old for old, new in costs)
-    if less and after.memory <= before.memory * (1 + policy.equal_memory):
-        return ratio < 1 and before.other - after.other >= policy.saved_clocks
-    return ratio < 1 - policy.margin
+    if any(new < policy.much_less * old for old, new in costs) and not any(new > old for old, new in costs):
+        if after.memory <= before.memory * (1 + policy.equal_memory):
+            return ratio < 1 and before.other - after.other >= policy.saved_clocks
+        if after.memory <= before.memory * (1 + policy.hardly_more_memory) and ratio < 1 - policy.margin:
+            return True
+    more = after.memory > before.memory * (1 + policy.equal_memory)
+    return ratio < 1 - (policy.margin_with_memory if more else policy.margin)
 
 
 def _pays_well(assignment: Assignment, policy: Policy) -> bool:
