@@ -89,6 +89,18 @@ def test_the_best_of_many_equals_is_not_believed() -> None:
     assert wrong <= 5
 
 
+@pytest.mark.parametrize(("speed", "decided"), [(0.985, "stock"), (0.995, "lower")])
+def test_slower_in_one_state_is_not_taken_even_within_noise(speed: float, decided: str) -> None:
+    """The turns with warm caches differ so much that their interval reaches above 1."""
+    warm = {"stock": [100.0] * 9, "ours": [100.0] * 9, "lower": [100 / speed + d for d in range(-8, 10, 2)]}
+    cold = times(9, stock=1.0, ours=1.0, lower=1.5)[1]
+    assert (
+        choose.faster("stock", "lower", [warm]).high > 1
+        and choose.faster("stock", "lower", [warm, cold]).low > 1
+    )
+    assert choose.decide([warm, cold], "lower") == decided
+
+
 def test_slower_in_one_state_of_the_caches_is_not_taken() -> None:
     warm, cold = times(3, stock=1.0, ours=1.0, lower=1.5)[0], times(3, stock=1.0, ours=1.0, lower=0.9)[1]
     assert choose.faster("stock", "lower", [warm, cold]).low > 1
