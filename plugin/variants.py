@@ -40,7 +40,8 @@ class Part(Enum):
 class Variant:
     """A variant: its name, a description in one line, and its changes of the options in force.
 
-    `changes` is None for stock Triton. parts: what it changes; none for stock Triton and the whole plugin.
+    `changes` is None for stock Triton. parts: what it changes, or leaves nothing to change of; none for stock
+    Triton and the whole plugin.
     """
 
     name: str
@@ -55,17 +56,19 @@ class Variant:
 
     def combines(self, other: Variant) -> bool:
         """Whether `combined(other)` is a variant. They have to change different parts, except that registers
-        can be changed in several ways; and what is combined with stock Triton changes only registers."""
-        if self.changes is None:
-            return other.registers
-        return bool(other.parts) and self.parts & other.parts <= {Part.REGISTERS}
+        can be changed by several settings; what is combined with stock Triton changes only registers."""
+        if keeps_stock(self.name):
+            parts = other.registers
+        else:
+            parts = bool(other.parts) and self.parts & other.parts <= {Part.REGISTERS}
+        return parts and _settings(self).isdisjoint(_settings(other))
 
     def of(self, options: Options) -> Options | None:
         """The options of this variant if `options` are in force; None: compile with stock Triton."""
         return None if self.changes is None else replace(options, **self.changes)
 
     def combined(self, other: Variant) -> Variant:
-        """This variant with the changes of `other` on top."""
+        """This variant with the changes of `other` as well."""
         changes = dict(_ONLY_REGISTERS if self.changes is None else self.changes)
         for name, value in (other.changes or {}).items():
             both = name in _LISTS and name in changes
@@ -77,32 +80,45 @@ class Variant:
 
 _AND: Final = "+"
 _LISTS: Final = {"thresholds": ",", "register_thresholds": ",", "ptxas_options": " "}
-"""Options whose values are lists, and what divides them. Of two values for the same, the later counts."""
+"""Options whose values are lists of settings, and what divides them."""
 _ONLY_REGISTERS: Final = {"assign": False, "lower": False, "reductions": False, "everywhere": True}
 """The options with which a kernel stays stock Triton's, but for its registers."""
 
 
-def _variant_of(part: Part) -> Callable[..., Variant]:
-    """A function that makes variants of one part."""
+def _settings(variant: Variant) -> set[str]:
+    """The names of what a variant sets: options, and settings in lists of them."""
+    found = set[str]()
+    for name, value in (variant.changes or {}).items():
+        settings = value.split(_LISTS[name]) if name in _LISTS else [name]
+        found.update(each.partition("=")[0] for each in settings)
+    return found
+
+
+def _variant_of(*parts: Part) -> Callable[..., Variant]:
+    """A function that makes variants of these parts."""
 
     def make(name: str, what: str, **changes: object) -> Variant:
-        return Variant(name, what, changes, frozenset({part}))
+        return Variant(name, what, changes, frozenset(parts))
 
     return make
 
 
-_passes, _layouts, _prices, _plans, _registers = map(_variant_of, Part)
+_layouts = _variant_of(Part.LAYOUTS)
+_prices = _variant_of(Part.PRICES)
+_registers = _variant_of(Part.REGISTERS)
 
 VARIANTS: Final = {
     variant.name: variant
     for variant in (
         Variant(STOCK, "as stock Triton compiles it", None),
         Variant(OURS, "all that the plugin does"),
-        _passes(
+        _variant_of(Part.PASSES, Part.LAYOUTS)(
             "lower", "Triton's layouts and reductions, our code for conversions", assign=False, reductions=False
         ),
-        _passes("layouts", "our layouts, Triton's code for conversions", lower=False),
-        _passes("whole", "reductions as Triton has them", reductions=False),
+        _variant_of(Part.PASSES, Part.PLANS)(
+            "layouts", "our layouts, Triton's code for conversions", lower=False
+        ),
+        _variant_of(Part.PASSES)("whole", "reductions as Triton has them", reductions=False),
         _layouts("second", "the assignment of layouts that is next by modelled cost", rank=1),
         _layouts("third", "the one after that", rank=2),
         _layouts(
@@ -116,7 +132,7 @@ VARIANTS: Final = {
             f"plans and layouts priced for {_BUSY_WARPS} warps",
             thresholds=f"likely_warps={_BUSY_WARPS}",
         ),
-        _plans(
+        _variant_of(Part.PLANS)(
             "matrices",
             "matrix loads in place of loads of one or two words, whatever the elements are",
             thresholds="matrix_load_bytes=8",
@@ -145,20 +161,30 @@ VARIANTS: Final = {
 
 
 def variant(name: str) -> Variant:
-    """The variant called `name`. `second+roomy` is `second`, with the registers of `roomy`.
+    """The variant called `name`. `second+roomy` is `second`, with the registers of `roomy`. The name of the
+    result has the parts in the order of `VARIANTS`.
 
     Raises ValueError if there is none.
 
-    >>> variant("second+roomy").changes
-    {'rank': 1, 'register_thresholds': 'serial_loads=0'}
+    >>> variant("roomy+second").name, variant("roomy+second").changes
+    ('second+roomy', {'rank': 1, 'register_thresholds': 'serial_loads=0'})
     """
-    first, *others = name.split(_AND)
-    found = _variant(first)
-    for other in map(_variant, others):
+    first, *others = sorted(map(_variant, name.split(_AND)), key=list(VARIANTS.values()).index)
+    found = first
+    for other in others:
         if not found.combines(other):
             raise ValueError(f"variant '{name}': '{other.name}' does not combine with '{found.name}'")
         found = found.combined(other)
     return found
+
+
+def keeps_stock(name: str) -> bool:
+    """Whether the variant called `name` is stock Triton's kernel but for its registers.
+
+    >>> keeps_stock("stock+roomy"), keeps_stock("roomy")
+    (True, False)
+    """
+    return name.partition(_AND)[0] == STOCK
 
 
 def _variant(name: str) -> Variant:
@@ -184,20 +210,26 @@ def refinements(name: str, among: Iterable[str]) -> list[str]:
 
     >>> refinements("second", ["ours", "third", "matrices", "roomy"]), refinements("ours", ["roomy"])
     (['second+matrices', 'second+roomy'], [])
-    >>> refinements("second+roomy", ["roomy", "lavish"])
-    ['second+roomy+lavish']
+    >>> refinements("roomy", ["roomy", "second", "lavish"])
+    ['second+roomy', 'roomy+lavish']
     """
     if name == OURS:
         return []
-    parts, found = name.split(_AND), variant(name)
-    alone = [other for other in among if other in VARIANTS and other not in parts]
-    return [_AND.join((name, other)) for other in alone if found.combines(VARIANTS[other])]
+    found = variant(name)
+    alone = [VARIANTS[other] for other in among if other in VARIANTS]
+    return [variant(_AND.join((name, other.name))).name for other in alone if found.combines(other)]
 
 
 def refined_from(name: str) -> list[str]:
-    """Variant `name`, and those that it is a refinement of, the nearest first.
+    """Variant `name`, and those that it is a combination of and others, the most similar first.
 
-    >>> refined_from("second+roomy+lavish"), refined_from("ours")
-    (['second+roomy+lavish', 'second+roomy', 'second'], ['ours'])
+    >>> refined_from("second+roomy+lavish")[:4]
+    ['second+roomy+lavish', 'second+roomy', 'second+lavish', 'roomy+lavish']
+    >>> refined_from("stock+roomy")
+    ['stock+roomy', 'stock']
     """
-    return [*itertools.accumulate(name.split(_AND), lambda first, other: _AND.join((first, other)))][::-1]
+    parts = name.split(_AND)
+    always = parts[:1] if keeps_stock(name) else []
+    rest = parts[len(always) :]
+    counts = range(len(rest), -1 if always else 0, -1)
+    return [_AND.join((*always, *some)) for count in counts for some in itertools.combinations(rest, count)]

@@ -8,15 +8,15 @@ integer program with a time limit.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import field
+from itertools import chain
 from operator import add
 from typing import Any
-
-import numpy as np
 
 from triton_linear.dialect.records import dataclass
 
@@ -24,6 +24,8 @@ Table = list[list[float]]
 """The costs of two variables: a row for each choice of the first, a column for each of the second."""
 
 MOST_ENTRIES = 200_000
+FEW_ENTRIES = 2_000
+"""The entries of a table up to which importing numpy, a tenth of a second, would take longer than it saves."""
 
 
 @dataclass
@@ -67,17 +69,34 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """The costs of some variables (`scope`): an array with a dimension for each."""
+    """The costs of some variables (`scope`): an entry for each combination of their choices; the choice of the
+    last variable changes fastest."""
 
     scope: tuple[int, ...]
-    costs: Any
+    costs: list[float]
 
-    def over(self, variables: Sequence[int]) -> Any:
-        """The costs as an array with a dimension for each of `variables`, which contain the scope in any order.
-        The dimension of a variable outside the scope has size 1."""
-        places = [self.scope.index(variable) for variable in variables if variable in self.scope]
-        sizes = [self.costs.shape[self.scope.index(v)] if v in self.scope else 1 for v in variables]
-        return self.costs.transpose(places).reshape(sizes)
+    def over(self, variables: Sequence[int], sizes: Sequence[int]) -> list[float]:
+        """The costs as a table over `variables`, which contain the scope, in any order."""
+        strides, stride = {}, 1
+        for variable in reversed(self.scope):
+            strides[variable] = stride
+            stride *= sizes[variable]
+        places = [0]
+        for variable in variables:
+            stride = strides.get(variable, 0)
+            steps = [stride * choice for choice in range(sizes[variable])]
+            places = [place + step for place in places for step in steps]
+        return [self.costs[place] for place in places]
+
+    def array(self, variables: Sequence[int], sizes: Sequence[int]) -> Any:
+        """The same as an array of numpy with a dimension for each of `variables`, of size 1 for those outside
+        the scope. Variables of one choice may be missing in `variables`."""
+        import numpy as np
+
+        own = [variable for variable in self.scope if variable in variables]
+        table = np.array(self.costs).reshape([sizes[variable] for variable in own])
+        places = [own.index(variable) for variable in variables if variable in own]
+        return table.transpose(places).reshape([sizes[v] if v in own else 1 for v in variables])
 
 
 def solve(problem: Problem, seconds: float = 1.0) -> Solution:
@@ -95,35 +114,64 @@ def solve(problem: Problem, seconds: float = 1.0) -> Solution:
 def _solve_by_elimination(problem: Problem) -> tuple[int, ...] | None:
     """The choices of least cost; None if a table would exceed `MOST_ENTRIES` entries."""
     sizes = [len(costs) for costs in problem.unary]
-    factors = [_Factor((i,), np.array(costs)) for i, costs in enumerate(problem.unary)]
-    factors += [_Factor(pair, np.array(table)) for pair, table in problem.pairs.items()]
+    factors = [_Factor((i,), costs) for i, costs in enumerate(problem.unary)]
+    factors += [_Factor(pair, list(chain.from_iterable(table))) for pair, table in problem.pairs.items()]
     touching: dict[int, list[_Factor]] = {i: [] for i in range(len(sizes))}
     for factor in factors:
         for variable in factor.scope:
             touching[variable].append(factor)
     scopes = {v: _neighbours(touching[v], v) for v in touching}
     entries = {v: math.prod([sizes[u] for u in scope]) for v, scope in scopes.items()}
-    decided: list[tuple[int, tuple[int, ...], Any]] = []
+    decided: list[tuple[int, tuple[int, ...], list[int]]] = []
     while entries:
         variable = min(entries, key=lambda v: (entries[v], v))
         scope = scopes[variable]
-        if entries.pop(variable) * sizes[variable] > MOST_ENTRIES:
+        combined = entries.pop(variable) * sizes[variable]
+        if combined > MOST_ENTRIES:
             return None
-        costs: Any = sum(factor.over((*scope, variable)) for factor in touching[variable])
-        decided.append((variable, scope, costs.argmin(axis=-1)))
+        least = _least if combined <= FEW_ENTRIES else _least_of_arrays
+        costs, best = least(touching[variable], (*scope, variable), sizes)
+        remaining = _Factor(scope, costs)
+        decided.append((variable, scope, best))
         for factor in touching.pop(variable):
             for other in factor.scope:
                 if other != variable:
                     touching[other] = [each for each in touching[other] if each is not factor]
-        remaining = _Factor(scope, costs.min(axis=-1))
         for other in scope:
             touching[other].append(remaining)
             scopes[other] = _neighbours(touching[other], other)
             entries[other] = math.prod([sizes[u] for u in scopes[other]])
     choices = [0] * len(sizes)
     for variable, scope, best in reversed(decided):
-        choices[variable] = int(best[tuple(choices[other] for other in scope)])
+        place = 0
+        for other in scope:
+            place = place * sizes[other] + choices[other]
+        choices[variable] = best[place]
     return tuple(choices)
+
+
+def _least(
+    factors: Sequence[_Factor], variables: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[float], list[int]]:
+    """The least sum of the factors over the choices of the last of `variables`, for each combination of choices
+    of the others, and the first choice that has it."""
+    costs = functools.reduce(
+        lambda total, more: list(map(add, total, more)), [each.over(variables, sizes) for each in factors]
+    )
+    size = sizes[variables[-1]]
+    rows = [costs[start : start + size] for start in range(0, len(costs), size)]
+    least = list(map(min, rows))
+    return least, list(map(list.index, rows, least))
+
+
+def _least_of_arrays(
+    factors: Sequence[_Factor], variables: Sequence[int], sizes: Sequence[int]
+) -> tuple[list[float], list[int]]:
+    """The same by numpy, whose arrays have 64 dimensions at most."""
+    last = variables[-1]
+    several = [variable for variable in variables if sizes[variable] > 1 or variable == last]
+    costs: Any = sum(factor.array(several, sizes) for factor in factors)
+    return costs.min(axis=-1).ravel().tolist(), costs.argmin(axis=-1).ravel().tolist()
 
 
 def _neighbours(factors: Sequence[_Factor], variable: int) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ from triton_linear.tools.measuring.child import NO_ROOM, Child, MeasuringPlan, c
 from triton_linear.tools.measuring.shared import SharedStages, shared_stages
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.support.modes import VARIANT
-from triton_linear.variants import OURS, STOCK, VARIANTS, refinements
+from triton_linear.variants import OURS, STOCK, keeps_stock, refinements
 
 CONTEST = "contest"
 """The mode of the record with the result for a launch."""
@@ -78,7 +78,7 @@ class Variants:
 
     def make(self, name: str) -> CompiledVariant:
         """Compile a variant. Raises the exception of the compile."""
-        if self._idle is not None and name not in refinements(STOCK, VARIANTS):
+        if self._idle is not None and not keeps_stock(name):
             return self._idle
         with shared_stages(self._known):
             kernel, reports = compiled(self._kernel, f"{VARIANT}:{name}")

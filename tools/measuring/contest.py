@@ -2,13 +2,14 @@
 
 Each variant is compiled, several in parallel if the plan has jobs, run once on copies of the arguments, and
 its results are compared with stock Triton's. Variants with equal code count as one. They are timed
-alternately, with warm and with empty caches, in up to four phases:
+alternately, with warm and with empty caches, in phases:
 
 1. A short phase has all variants.
 2. If any may be faster than stock Triton, the next has those that may be the fastest, and selects one.
 3. The selected variant, or stock Triton, is combined with each variant that only concerns registers, and with
-   those of other parts that are not slower than the whole plugin (`variants.refinements`). These are timed
-   beside it, and if one is faster, it is combined likewise. Except for stock Triton's, they are compiled now.
+   those that have other code than the whole plugin and are not slower (`variants.refinements`). These are timed
+   beside it, and if one is faster, it is combined likewise. They are compiled now, except for the first ones of
+   stock Triton's.
 4. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
    times are biased in favour of the selected variant.
 
@@ -218,20 +219,20 @@ class Contest(Child):
             try:
                 run = again(kernel, field.launch, copies.arguments)
                 results = self._results(run, copies)
-                varies = "" if field.expected else self._results(run, copies).difference(results, field.before)
+                expected = field.expected or self._results(run, copies)
+                differs = results.difference(expected, field.before)
             except Exception as error:
                 self.failed(key, CONTEST if name == STOCK else name, error)
                 if name == STOCK:
                     return False
                 continue
-            if varies:
-                self.record(kernel=key, mode=CONTEST, problem=f"stock Triton's results vary: {varies}")
+            if differs and field.expected is None:
+                self.record(kernel=key, mode=CONTEST, problem=f"stock Triton's results vary: {differs}")
                 return False
-            if field.expected is None:
-                field.expected = results
-            elif problem := results.difference(field.expected, field.before):
-                self.record(kernel=key, mode=name, problem=f"results: {problem}")
+            if differs:
+                self.record(kernel=key, mode=name, problem=f"results: {differs}")
                 continue
+            field.expected = field.expected or results
             field.exact[name] = results.same(field.expected)
             field.runs[name] = run
         return True

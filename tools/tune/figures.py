@@ -54,8 +54,8 @@ class Contested:
         return choose.decide(self.contest["second"], self.contest["best"])
 
     def ratio(self, name: str) -> Interval | None:
-        """How many times faster a variant is than stock Triton, from the last phase that it was in; None if
-        it was in none. Requires: `contest` is not None.
+        """How many times faster a variant is than stock Triton, from the last phase of all, or the first that
+        it was in; None if it was in none. Requires: `contest` is not None.
         """
         assert self.contest is not None
         name = self.contest["alike"].get(name, name)
@@ -132,9 +132,13 @@ def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
 
 
 def _tuned(circumstances: Circumstances, launches: tuple[Contested, ...]) -> TunedKernel:
-    # A refinement may be measured on some grids only; what it refines is measured on all.
-    wanted = list(dict.fromkeys(name for launch in launches for name in refined_from(launch.verdict)))
+    wanted = list(dict.fromkeys(launch.verdict for launch in launches if launch.verdict != STOCK))
     ratios = {name: _combined(launches, name) for name in (*wanted, OURS)}
+    if not any(
+        ratios[name] for name in wanted
+    ):  # combinations are measured on some grids only, their parts on all
+        wanted = list(dict.fromkeys(part for name in wanted for part in refined_from(name)))
+        ratios |= {name: _combined(launches, name) for name in wanted}
     chosen = STOCK
     for name in wanted:
         ratio, best = ratios[name], ratios.get(chosen) or EVEN

@@ -115,13 +115,15 @@ def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pyte
         assert len(set(keys)) == len(keys) == 3
 
 
-def test_of_two_variants_that_change_the_same_threshold_the_later_counts() -> None:
+def test_variants_that_set_the_same_do_not_combine() -> None:
     registers = frozenset({Part.REGISTERS})
     first = Variant("first", "", {"register_thresholds": "serial_loads=1,more_ctas=2"}, registers)
     second = Variant("second", "", {"register_thresholds": "serial_loads=3"}, registers)
-    changes = first.combined(second).changes or {}
+    third = Variant("third", "", {"register_thresholds": "registers_near=3"}, registers)
+    assert not first.combines(second) and first.combines(third)
+    changes = first.combined(third).changes or {}
     policy = target(f"cuda:90{{{changes['register_thresholds']}}}").policy
-    assert (policy.serial_loads, policy.more_ctas) == (3, 2)
+    assert (policy.serial_loads, policy.more_ctas, policy.registers_near) == (1, 2, 3)
 
 
 def test_what_is_compiled_without_a_decision_has_no_refinements() -> None:
@@ -130,10 +132,15 @@ def test_what_is_compiled_without_a_decision_has_no_refinements() -> None:
 
 
 def test_variants_of_different_parts_combine() -> None:
-    found = {name.rpartition("+")[2] for name in refinements("second", [*VARIANTS, "third+roomy"])}
-    assert found == VARIANTS.keys() - {"stock", "ours", "second", "third", "eager"}
-    assert {name.rpartition("+")[2] for name in refinements("stock", VARIANTS)} == {
-        name for name, each in VARIANTS.items() if each.registers
+    found = {
+        frozenset(name.split("+")) - {"second"} for name in refinements("second", [*VARIANTS, "third+roomy"])
+    }
+    others = VARIANTS.keys() - {"stock", "ours", "second", "third", "eager", "lower"}
+    assert found == {frozenset({name}) for name in others}
+    registers = {name for name, each in VARIANTS.items() if each.registers}
+    assert {name.removeprefix("stock+") for name in refinements("stock", VARIANTS)} == registers
+    assert set(refinements("stock+lavish", VARIANTS)) == {
+        variant(f"stock+lavish+{name}").name for name in registers - {"lavish", "thrifty"}
     }
     changes = variant("second+latency+matrices+roomy+lavish").changes
     assert changes == {
@@ -142,7 +149,9 @@ def test_variants_of_different_parts_combine() -> None:
         "register_thresholds": "serial_loads=0",
         "ptxas_options": "--register-usage-level=10",
     }
-    for name in ("second+third", "lower+roomy+whole", "stock+second", "roomy+ours", "second+stock"):
+    assert variant("lavish+roomy+second").name == "second+roomy+lavish"
+    wrong = ("second+third", "lower+roomy+whole", "stock+second", "roomy+stock+second", "roomy+roomy")
+    for name in (*wrong, "thrifty+lavish", "lower+second", "layouts+matrices"):
         with pytest.raises(ValueError, match="does not combine"):
             variant(name)
 

@@ -7,6 +7,8 @@ from code_mutants_base import CodeMutant
 CLOCKS = "test/unit/plugin/test_plugin_warp_clocks.py"
 CUBIN = "test/unit/plugin/test_plugin_cubin.py"
 OCCUPANCY = "test/unit/plugin/test_plugin_occupancy.py"
+CHILD = "test/unit/tools/test_tune_child.py"
+RESULTS = "test/unit/tools/test_tune_results.py"
 PTXAS_OPTIONS = "test/unit/plugin/test_ptxas_options.py"
 KNOWN = "test/unit/plugin/test_plugin_known.py"
 VETO = "test/unit/plugin/test_plugin_veto.py"
@@ -231,11 +233,51 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/variants.py",
-        "Variant.combined",
-        'f"{changes[name]}{_LISTS[name]}{value}"',
-        'f"{value}{_LISTS[name]}{changes[name]}"',
-        "of two variants that change a threshold the first counts",
-        (f"{PTXAS_OPTIONS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
+        "Variant.combines",
+        "parts and _settings(self).isdisjoint(_settings(other))",
+        "parts",
+        "variants that set the same threshold combine",
+        (f"{PTXAS_OPTIONS}::test_variants_that_set_the_same_do_not_combine",),
+    ),
+    CodeMutant(
+        "plugin/variants.py",
+        "Variant.combines",
+        "keeps_stock(self.name)",
+        "self.changes is None",
+        "layouts are combined with stock Triton's kernel of other registers",
+        (f"{PTXAS_OPTIONS}::test_variants_of_different_parts_combine",),
+    ),
+    CodeMutant(
+        "tools/measuring/choose.py",
+        "holds",
+        "state.high >= 1 and state.ratio >= LEAST_IN_A_STATE",
+        "state.high >= 1",
+        "noise hides that a variant is slower with warm caches",
+        ("test/unit/tools/test_tune_choose.py::test_slower_in_one_state_is_not_taken_even_within_noise",),
+    ),
+    CodeMutant(
+        "tools/measuring/choose.py",
+        "is_promising",
+        "faster(OURS, name, times).high >= 1",
+        "True",
+        "variants that are slower than the plugin are combined with the fastest",
+        (f"{CHILD}::test_the_fastest_variant_is_combined_with_what_is_not_slower_than_ours",),
+    ),
+    CodeMutant(
+        "tools/measuring/results.py",
+        "_difference",
+        "written | changed[1]",
+        "written",
+        "what a variant alone wrote hardly counts",
+        (f"{RESULTS}::test_what_only_the_variant_wrote_counts",),
+    ),
+    CodeMutant(
+        "tools/measuring/results.py",
+        "Results.difference",
+        'min(max(map(_tolerance, self._tensors), default=0.0), TOLERANCE["torch.bfloat16"])',
+        "max(map(_tolerance, self._tensors), default=0.0)",
+        "beside floats of eight bits anything is right",
+        (f"{RESULTS}::test_narrow_floats_lend_at_most_the_tolerance_of_bfloat16",),
     ),
     CodeMutant(
         "plugin/variants.py",
@@ -243,7 +285,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         'f"{changes[name]}{_LISTS[name]}{value}" if both else value',
         "value",
         "a combined variant forgets the first one's thresholds",
-        (f"{PTXAS_OPTIONS}::test_of_two_variants_that_change_the_same_threshold_the_later_counts",),
+        (f"{PTXAS_OPTIONS}::test_variants_that_set_the_same_do_not_combine",),
     ),
     CodeMutant(
         "plugin/variants.py",
@@ -256,8 +298,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "tools/tune/figures.py",
         "_tuned",
-        "refined_from(launch.verdict)",
-        "[launch.verdict]",
+        "refined_from(name)",
+        "[name]",
         "grids with other refinements take stock Triton's",
         ("test/unit/tools/test_tune.py::test_grids_with_refinements_of_different_variants_take_what_all_have",),
     ),

@@ -19,8 +19,9 @@ from triton_linear.decisions import DecisionFile
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.cli import main
 from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring.ahead import CONTEST
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.tune import command, shards
+from triton_linear.tools.tune import command, figures, shards
 
 __all__ = ["play", "script"]
 
@@ -107,7 +108,7 @@ import sys
 from pathlib import Path
 from tune_support import SPEEDS, Play
 from triton_linear.tools.cli import main
-from triton_linear.tools.tune import command, shards
+from triton_linear.tools.tune import command, figures, shards
 
 play = Play(Path(sys.argv[1]))
 play.speeds = {"lasts": 1, **SPEEDS}
@@ -138,6 +139,22 @@ def test_grids_with_refinements_of_different_variants_take_what_all_have(play: P
     }
     assert main(["tune", script]) == 0
     assert decided() == {"mixed": "second"}
+
+
+def test_what_the_last_phase_confirms_is_not_replaced_by_what_looked_faster_before() -> None:
+    times = {"stock": [100.0] * 9, "ours": [100.0] * 9, "second+roomy": [95.0] * 9}
+    contest = {
+        **dict.fromkeys(("digest", "target", "gpu", "ptxas", "triton", "package"), ""),
+        "alike": {},
+        "exact": {"second+roomy": True},
+        "first": {"second": {"ratio": 1.09, "low": 1.01, "high": 1.2}},
+        "best": "second+roomy",
+        "second": [times, times],
+        "microseconds": 100.0,
+    }
+    records = [{"kernel": "key", "name": "name", "grid": [1]}, {"kernel": "key", "mode": CONTEST, **contest}]
+    (kernel,) = figures.tuned(figures.contested(records))
+    assert (kernel.variant, kernel.exact) == ("second+roomy", True)
 
 
 def test_a_variant_that_crashes_costs_only_itself(
