@@ -35,7 +35,7 @@ ROOMS = (
 ELSEWHERE = {
     "assignment/costs.py": {"INFINITE"},
     "assignment/explain.py": {"_CANDIDATES_SHOWN", "_LEAST_CLOCKS"},
-    "assignment/solve.py": {"MOST_ENTRIES"},
+    "assignment/solve.py": {"FEW_ENTRIES", "MOST_ENTRIES"},
     "analysis/accumulators.py": {"_BOUNDS", "_WORD"},
     "analysis/addressing.py": {"MAX_DIVISOR"},
     "analysis/axis_hints.py": {"MOST"},

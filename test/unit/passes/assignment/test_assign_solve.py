@@ -65,6 +65,27 @@ def test_elimination_finds_the_best(
     assert problem.cost(found.choices) == cost_of(unary, pairs, found.choices) == least(problem)
 
 
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_arrays_give_the_same_choices_as_lists(
+    case: tuple[Problem, list[np.ndarray], list[tuple[int, int, np.ndarray]]],
+) -> None:
+    problem, _, _ = case
+    by_lists = solve(problem)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver, "FEW_ENTRIES", 0)
+        assert solve(problem) == by_lists
+
+
+def test_a_variable_has_many_neighbours_of_one_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than an array of numpy has dimensions."""
+    monkeypatch.setattr(solver, "FEW_ENTRIES", 0)
+    problem = Problem([[3.0, 1.0, 2.0], *([0.0] for _ in range(70))])
+    for other in range(1, 71):
+        problem.add_pair(0, other, [[0.0], [1.0], [0.0]])
+    assert solve(problem).choices == (2, *[0] * 70)
+
+
 @settings(max_examples=40, deadline=None)
 @given(problems(6))
 def test_the_integer_program_finds_the_best(
