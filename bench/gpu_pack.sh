@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs what the benches need on a GPU machine that has PyTorch but no package index, for its CPython 3.12:
-#   bench/gpu_pack.sh [TRITON_VERSION...]     writes .gpu/pack.aa, pack.ab, ... of 39 MiB, for 3.9.0 if none is named
+#   bench/gpu_pack.sh [TRITON_VERSION...]     writes .gpu/pack.aa, pack.ab, ... of 29 MiB, for 3.9.0 if none is named
 # There, with the pieces in one folder:
 #   source bench/gpu_setup.sh FOLDER 3.9.0    unpacks them, once, and sets PYTHONPATH and the assembler
 # It takes about four minutes on two cores.
@@ -53,5 +53,5 @@ done
 pack base
 [ -e .gpu/foreign.tar.xz ] && cp .gpu/foreign.tar.xz "$work/packed/"
 rm -f .gpu/pack.*
-tar -C "$work/packed" -cf - . | split -b 39M - .gpu/pack.
+tar -C "$work/packed" -cf - . | split -b 29M - .gpu/pack.
 ls -l .gpu
