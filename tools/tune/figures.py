@@ -134,9 +134,8 @@ def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
 def _tuned(circumstances: Circumstances, launches: tuple[Contested, ...]) -> TunedKernel:
     wanted = list(dict.fromkeys(launch.verdict for launch in launches if launch.verdict != STOCK))
     ratios = {name: _combined(launches, name) for name in (*wanted, OURS)}
-    if not any(
-        ratios[name] for name in wanted
-    ):  # combinations are measured on some grids only, their parts on all
+    if not any(ratios[name] for name in wanted):
+        # Combinations are measured on some grids only; their parts are measured on all.
         wanted = list(dict.fromkeys(part for name in wanted for part in refined_from(name)))
         ratios |= {name: _combined(launches, name) for name in wanted}
     chosen = STOCK

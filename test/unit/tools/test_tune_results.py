@@ -29,6 +29,7 @@ def test_the_same_bits_do_not_differ() -> None:
     assert difference(odd, odd.clone(), torch.zeros(3)) == ""
     assert results(odd).same(results(odd.clone()))
     assert not results(torch.tensor([0.0])).same(results(torch.tensor([-0.0])))
+    assert difference(torch.tensor([0.0]), torch.tensor([-0.0]), torch.ones(1)) == ""
 
 
 @pytest.mark.parametrize(
