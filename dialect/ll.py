@@ -67,6 +67,10 @@ DEFERRED = "ll.deferred"
 PARTIALS = "ll.partials"
 AGREE = "ll.agree"
 OWN = "ll.own"
+ALIKE = "ll.alike"
+
+CHANGES = (AWAITED, NARROWED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS)
+"""Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 DEFINITION = """
 irdl.dialect @ll {

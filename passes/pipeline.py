@@ -21,6 +21,7 @@ from triton_linear.passes.conversions.attach import AttachLayouts
 from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
+from triton_linear.passes.conversions.leave import LeaveAlike
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
@@ -79,15 +80,12 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
             LowerGathers(target, limit, lowering, exact),
             FoldConversions(lowering, exact),
             SelectLowering(target, limit, lowering, exact),
+            *([LeaveAlike(target, limit)] if options.assign else []),
             OutlineConversions(),
         ]
     if options.assign:
         passes.append(WidenAccesses())
     return [each for each in passes if each.name != options.without]
-
-
-_CHANGE_MARKS = (ll.AWAITED, ll.NARROWED, ll.ASSIGNED, ll.PERMUTED, ll.DEFERRED, ll.SPLIT, ll.WIDENED, ll.PARTS)
-"""Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 
 _LOWERING_IS_OFF = "conversions are not lowered (lower=False)"
@@ -107,6 +105,7 @@ class Rewritten:
     awaited: True if waits were added for dots whose operands Triton overwrites while the dots read them.
     spares_memory: True if scratch must not grow in order to save barriers.
     saved: the part of the modelled clocks that new layouts save; 0 if there are none.
+    alike: True if conversions are left to Triton because it lowers them alike.
     """
 
     run: PipelineRun
@@ -120,6 +119,7 @@ class Rewritten:
     awaited: bool = False
     spares_memory: bool = False
     saved: float = 0.0
+    alike: bool = False
 
 
 class PassFailure(Exception):
@@ -167,13 +167,14 @@ def rewritten(
         stubs_of(ops, target, done.plans),
         tuple(done.plans.conversions),
         tuple(done.plans.gathers),
-        any(mark in attributes for mark in _CHANGE_MARKS),
+        any(mark in attributes for mark in ll.CHANGES),
         seen,
         0 if lowered is None else seen - len(lowered),
         sum(ll.STAGED in op.attributes for op in ops),
         ll.AWAITED in attributes,
         spares_memory(module, target),
         _saved_by_layouts(module),
+        ll.ALIKE in attributes,
     )
 
 

@@ -45,7 +45,8 @@ class LLIRStage:
     change them. gluon: the kernel is written in Gluon. finishes_later: a later stage calls `finish` if the
     kernel is converted, and the report is delivered then. comparisons: results of comparing with stock Triton's
     kernel in earlier compiles, which are reused; None: do not use them. vetoed: such a result chose stock
-    Triton's kernel.
+    Triton's kernel. alike: the kernel is stock Triton's, as its conversions are lowered alike; ptxas is told of
+    registers as for kernels of ours.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
@@ -58,6 +59,7 @@ class LLIRStage:
         self.options = setting.options
         self.finishes_later = False
         self.vetoed = False
+        self.alike = False
         self.comparisons: KeptComparisons | None = None
         self._record: CompileRecord | None = None
         self._stock_input: tuple[TritonModule, dict[str, Any], str] | None = None
@@ -84,6 +86,7 @@ class LLIRStage:
         """
         record = CompileRecord(UNNAMED, PhaseClock())
         self.vetoed = False
+        self.alike = False
         before = dict(metadata) if self.finishes_later else {}
         try:
             llir = self._compile(src, metadata, record)
@@ -397,6 +400,7 @@ class LLIRStage:
         from triton_linear.lowering.emit.marks import without_marks
 
         record.staged, record.avoided, record.saved = outcome.staged, outcome.avoided, outcome.saved
+        self.alike = outcome.alike
         while True:
             with record.working("embed"):
                 made = next(versions, None)

@@ -118,7 +118,7 @@ def _wrapped(
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
     def is_ours() -> bool:
-        return (stage.options.everywhere or stage.converted) and not stage.vetoed
+        return (stage.options.everywhere or stage.converted or stage.alike) and not stage.vetoed
 
     def applies() -> bool:
         return is_ours() and stage.options.occupancy

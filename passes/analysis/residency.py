@@ -102,7 +102,7 @@ def _resident_ctas(
     converted = [op for op in ops if op.name == "ttg.convert_layout"]
     words = max((_words_at_once(op, table) for op in converted), default=0)
     registers = max(gpu.policy.likely_registers, words + gpu.policy.registers_beside)
-    memory = sum(_bytes(op.results[0].type) for op in ops if op.name == "ttg.local_alloc")
+    memory = sum(buffer_bytes(op.results[0].type) for op in ops if op.name == "ttg.local_alloc")
     whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
     return max(
         1,
@@ -126,7 +126,7 @@ def _words_at_once(conversion: Operation, table: LayoutTable) -> int:
     return sum(words)
 
 
-def _bytes(type_: Type) -> int:
+def buffer_bytes(type_: Type) -> int:
     """Bytes of a buffer, without padding; 0 if its elements are not known."""
     described = memory_of(type_)
     if described is None:

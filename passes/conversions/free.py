@@ -63,10 +63,9 @@ class FreeConversions:
                 conversion.attributes[ll.STOCK] = StringAttr.get(plan, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {plan}")
             else:
-                types = conversion.operands[0].type, conversion.results[0].type
-                pass_.plans.selections[types] = Selection(plan, Cost(), ())
                 figures = {"clocks": 0.0, "scratch_bytes": 0}
                 conversion.attributes[ll.PLAN] = ll.plan_attribute(plan.kind, figures, (), op.context)
+                pass_.plans.keep(conversion, Selection(plan, Cost(), ()))
 
 
 def decide(conversion: Operation, deciding: frozenset[Value], table: LayoutTable) -> FreePlan | NoOpPlan | str:

@@ -115,8 +115,6 @@ class SelectLowering(Planning):
             ll.undecide(conversion)
             gpu = residency.gpu_for(conversion)
             decision = self.decide(conversion, gpu, table, partial)
-            if isinstance(decision, Selection):
-                pass_.plans.selections[conversion.operands[0].type, conversion.results[0].type] = decision
             if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
                 decision = UNORDERED.format(ctas)
             if isinstance(decision, Selection) and decision.plan != NoOpPlan():
@@ -133,6 +131,7 @@ class SelectLowering(Planning):
                 diagnostics.remark(conversion, f"conversion left to Triton: {decision}")
                 continue
             conversion.attributes[ll.PLAN] = plan_attribute(decision, op)
+            pass_.plans.keep(conversion, decision)
             if self.scratch_limit is not None:
                 limit = Attribute.parse(f"{self.scratch_limit} : i64", op.context)
                 conversion.attributes[ll.SCRATCH_LIMIT] = limit

@@ -1,8 +1,8 @@
 """The plans that the passes of a run decide on, kept beside the module.
 
 A plan is a Python object, but attributes of MLIR hold text. So the module records decisions in attributes
-(`ll.plan`, the called stub), and this module has the plans: of conversions by their two types, of stubs by
-name. So no pass plans a conversion again that another pass has planned.
+(`ll.plan`, the called stub), and this module has the plans: of conversions by their two types and the record,
+of stubs by name. So no pass plans a conversion again that another pass has planned.
 
 IR that was read from a file has the attributes only. `stubs_of` then makes the recorded plans again.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan, Selection
@@ -55,8 +56,8 @@ class DecidedGather:
 
 @dataclass(slots=True)
 class Plans:
-    """The plans of one run: selections by the types of a conversion, stubs by name, and the decision about each
-    conversion and gather, in the order of the module.
+    """The plans of one run: selections by the types of a conversion and the record of its plan, stubs by name,
+    and the decision about each conversion and gather, in the order of the module.
 
     lowered: the numbers of the original conversions (`provenance`) that remained when lowering began; None
     before.
@@ -64,7 +65,7 @@ class Plans:
     asks.
     """
 
-    selections: dict[tuple[Type, Type], Selection] = field(default_factory=dict)
+    selections: dict[tuple[Type, Type, str], Selection] = field(default_factory=dict)
     stubs: dict[str, Stub] = field(default_factory=dict)
     conversions: list[DecidedConversion] = field(default_factory=list)
     gathers: list[DecidedGather] = field(default_factory=list)
@@ -73,5 +74,13 @@ class Plans:
 
     def of(self, conversion: Operation) -> Plan | None:
         """The plan of a conversion; None if this run has not planned it."""
-        selection = self.selections.get((conversion.operands[0].type, conversion.results[0].type))
+        selection = self.selections.get(_key(conversion)) if ll.PLAN in conversion.attributes else None
         return None if selection is None else selection.plan
+
+    def keep(self, conversion: Operation, selection: Selection) -> None:
+        """Keep what was selected for a conversion that has the record of its plan."""
+        self.selections[_key(conversion)] = selection
+
+
+def _key(conversion: Operation) -> tuple[Type, Type, str]:
+    return conversion.operands[0].type, conversion.results[0].type, str(conversion.attributes[ll.PLAN])

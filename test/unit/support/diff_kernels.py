@@ -88,6 +88,6 @@ def turn(source, destination, N: tl.constexpr):
 
 
 def compile_specs(target):
-    types = {"source": "*fp16", "destination": "*fp16"}
+    types = {"source": "*fp32", "destination": "*fp32"}
     return (KernelSpec("turn", turn, types, {"N": 64}, ("source", "destination")),)
 """

@@ -27,9 +27,10 @@ def target_of(root: Module) -> str:
 
 
 def passed(text: str, options: PipelineOptions) -> Module:
-    """A module after the pipeline, as far as the machine knows what that makes."""
+    """A module after the pipeline, as far as the machine knows what that makes; none is left as alike."""
     root = upstream(text)
-    return after(root, *(each for each in pipeline(options, target_of(root)) if each.name not in CALLS))
+    gpu = f"{target_of(root)}{{leaves_alike=0}}"
+    return after(root, *(each for each in pipeline(options, gpu) if each.name not in CALLS))
 
 
 def after(root: Module, *steps: Any) -> Module:
