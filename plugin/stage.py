@@ -35,6 +35,7 @@ _LAYOUTS_KEPT = "layouts are those that the author of this Gluon kernel wrote; g
 """The remark on a Gluon kernel whose layouts the plugin leaves as they are."""
 
 _NO_PASS = "no pass is asked for"
+_NO_BOUND = "more_ctas=1073741824"
 _DOTS_AWAITED = "dots are waited for, since Triton's code overwrites registers while dots read them"
 
 
@@ -45,8 +46,8 @@ class LLIRStage:
     change them. gluon: the kernel is written in Gluon. finishes_later: a later stage calls `finish` if the
     kernel is converted, and the report is delivered then. comparisons: results of comparing with stock Triton's
     kernel in earlier compiles, which are reused; None: do not use them. vetoed: such a result chose stock
-    Triton's kernel. alike: the kernel is stock Triton's, as its conversions are lowered alike; ptxas is told of
-    registers as for kernels of ours.
+    Triton's kernel. alike: the kernel is stock Triton's, as its conversions are lowered alike, but ptxas may be
+    told of more registers as for kernels of ours.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
@@ -71,8 +72,10 @@ class LLIRStage:
 
     @property
     def assembled_for(self) -> str:
-        """The same for what ptxas is told of registers."""
-        return self._with_thresholds(self.options.thresholds, self.options.register_thresholds)
+        """The same for what ptxas is told of registers. It may be told of more for stock Triton's code, but of
+        no bound: with one that lets a second CTA fit, `parallel_attn_bwd_kernel_dq` took 12 % longer."""
+        unbounded = _NO_BOUND if self.alike else ""
+        return self._with_thresholds(self.options.thresholds, unbounded, self.options.register_thresholds)
 
     def _with_thresholds(self, *changes: str) -> str:
         changed = ",".join(filter(None, changes))

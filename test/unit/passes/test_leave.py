@@ -21,7 +21,10 @@ from triton_linear.passes.conversions.leave import ALIKE
 from triton_linear.passes.framework.plans import STOCK
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.pipeline import Prepared, prepare
+from triton_linear.ptxas.occupancy import bound
 from triton_linear.report import Outcome
+from triton_linear.setting import Options, Setting
+from triton_linear.stage import LLIRStage
 
 ALIGNED = {(n,): [["tt.divisibility", 16]] for n in range(2)}
 BUFFER = (
@@ -103,3 +106,11 @@ def test_the_plugin_gives_the_code_of_triton_and_says_why(
         assert report.outcome is Outcome.LEFT
         assert [one.detail for one in report.left] == [ALIKE]
         assert kernel.asm["ptx"] == stock.asm["ptx"]
+
+
+def test_ptxas_may_be_told_of_more_registers_but_of_no_bound() -> None:
+    stage = LLIRStage(lambda *_: "", "cuda:90", Setting(Options()))
+    assert bound(168, 8, 2, target(stage.assembled_for)) == 128
+    stage.alike = True
+    assert bound(168, 8, 2, target(stage.assembled_for)) is None
+    assert target(stage.assembled_for).policy.serial_loads == target("cuda:90").policy.serial_loads
