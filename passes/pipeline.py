@@ -174,7 +174,7 @@ def rewritten(
         ll.AWAITED in attributes,
         spares_memory(module, target),
         _saved_by_layouts(module),
-        ll.ALIKE in attributes,
+        ll.ALIKE in attributes and not any(mark in attributes for mark in ll.CHANGES),
     )
 
 

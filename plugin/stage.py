@@ -36,6 +36,7 @@ _LAYOUTS_KEPT = "layouts are those that the author of this Gluon kernel wrote; g
 
 _NO_PASS = "no pass is asked for"
 _NO_BOUND = "more_ctas=1073741824"
+"""A change of thresholds by which no kernel gets a bound for the sake of another CTA: none has so many more."""
 _DOTS_AWAITED = "dots are waited for, since Triton's code overwrites registers while dots read them"
 
 
@@ -72,10 +73,10 @@ class LLIRStage:
 
     @property
     def assembled_for(self) -> str:
-        """The same for what ptxas is told of registers. It may be told of more for stock Triton's code, but of
-        no bound: with one that lets a second CTA fit, `parallel_attn_bwd_kernel_dq` took 12 % longer."""
+        """The same for what ptxas is told of registers. Stock Triton's code gets no bound for the sake of
+        another CTA: with one, `parallel_attn_bwd_kernel_dq` took 12 % longer."""
         unbounded = _NO_BOUND if self.alike else ""
-        return self._with_thresholds(self.options.thresholds, unbounded, self.options.register_thresholds)
+        return self._with_thresholds(unbounded, self.options.thresholds, self.options.register_thresholds)
 
     def _with_thresholds(self, *changes: str) -> str:
         changed = ",".join(filter(None, changes))
@@ -101,6 +102,7 @@ class LLIRStage:
             raise
         self._record = record
         self.converted = record.outcome is Outcome.CONVERTED
+        self.alike = self.alike and record.outcome is Outcome.LEFT
         if not (self.finishes_later and self.converted):
             self.finish()
         elif not (record.variant or self.options.keyed):

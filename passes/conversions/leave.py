@@ -19,7 +19,10 @@ from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.planning import Planning, ctas_of
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
-ALIKE = "Triton lowers it alike, as all conversions of this kernel, and nothing else of the kernel changes"
+ALIKE = "Triton lowers it alike, as all conversions of this kernel"
+
+_ALIGNMENT = 1024
+"""The most bytes that a buffer may take besides its own, so that it begins where its layout needs it."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,15 @@ class LeaveAlike(Planning):
     That is so if no pass has changed the kernel, and Triton lowers each of its conversions with as many
     accesses, wavefronts and barriers (`lowering/baseline/alike.py`). Other addresses alone make ptxas order the
     instructions otherwise, which is as often slower as faster. Every conversion with a plan that moves data
-    then gets `ll.stock` in place of `ll.plan`, with a remark, and the module gets `ll.alike`. Plans stay in
-    kernels with several CTAs or warp-specialised regions, where a limit of scratch is asked for or shared
-    memory may not suffice for Triton's scratch, which does not shrink, and with `Policy.leaves_alike` off.
+    then gets `ll.stock` in place of `ll.plan`, with a remark, and the module gets `ll.alike`. Plans stay
 
-    Requires: every conversion is decided.
-    Ensures: the same.
+    - in kernels with several CTAs or with warp-specialised regions;
+    - where a limit of scratch is asked for, or where shared memory may be too small: Triton's scratch cannot be
+      made smaller;
+    - with `Policy.leaves_alike` off.
+
+    Requires: every conversion is decided, in the same run; what was planned in another stays as it is.
+    Ensures: every conversion is decided.
 
         %1 = ttg.convert_layout %0 {ll.plan = #ll.plan<"cta-shared", ...>} : #a -> #b
         %1 = ttg.convert_layout %0 {ll.stock = "Triton lowers it alike, ..."} : #a -> #b
@@ -60,14 +66,16 @@ class LeaveAlike(Planning):
             plan = pass_.plans.of(conversion)
             if ll.STOCK in conversion.attributes or plan == NoOpPlan():
                 continue  # Triton's in any case
+            if plan is None:
+                return False
             sides = [pass_.layouts.of(value.type) for value in (conversion.operands[0], conversion.results[0])]
             src, dst = (Hardware.of(side) for side in sides if isinstance(side, LinearLayout))
-            if plan is None or not is_alike(plan, src, dst, gpu):
+            if not is_alike(plan, src, dst, gpu):
                 return False
             moving.append(conversion)
             scratch = max(scratch, plan.scratch_bytes)
-        buffers = sum(buffer_bytes(inner.results[0].type) for inner in ops if inner.name == "ttg.local_alloc")
-        if buffers + scratch > gpu.max_shared_bytes:
+        buffers = [buffer_bytes(inner.results[0].type) for inner in ops if inner.name == "ttg.local_alloc"]
+        if not all(buffers) or sum(buffers) + _ALIGNMENT * len(buffers) + scratch > gpu.max_shared_bytes:
             return False
         for conversion in moving:
             ll.undecide(conversion)

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "analysis/wavefronts.py": {"_ROW_BYTES", "_LANE_BITS", "_WORD"},
     "analysis/weights.py": {"_OTHER_CLOCKS"},
     "analysis/widths.py": {"VECTOR"},
+    "conversions/leave.py": {"_ALIGNMENT"},
     "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "reductions/defer.py": {"_BOUNDS"},
     "planners/transposing.py": {"WORD"},

@@ -20,7 +20,7 @@ from triton_linear.lowering.target.targets import target
 from triton_linear.passes.conversions.leave import ALIKE
 from triton_linear.passes.framework.plans import STOCK
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.pipeline import Prepared, prepare
+from triton_linear.pipeline import EXHAUSTED, Prepared, prepare
 from triton_linear.ptxas.occupancy import bound
 from triton_linear.report import Outcome
 from triton_linear.setting import Options, Setting
@@ -106,6 +106,29 @@ def test_the_plugin_gives_the_code_of_triton_and_says_why(
         assert report.outcome is Outcome.LEFT
         assert [one.detail for one in report.left] == [ALIKE]
         assert kernel.asm["ptx"] == stock.asm["ptx"]
+
+
+@triton.jit
+def turn_beside(source, destination, x, y, N: tl.constexpr, M: tl.constexpr):  # type: ignore[no-untyped-def]
+    """`turn`, and a load that becomes wider, as its places are neighbours along two dimensions."""
+    i = tl.arange(0, N)[:, None]
+    j = tl.arange(0, N)[None, :]
+    tl.store(destination + i * N + j, tl.load(source + i * N + j).trans())
+    places = tl.reshape(tl.arange(0, M // 8)[:, None] * 8 + tl.arange(0, 8)[None, :], (M,))
+    tl.store(y + tl.arange(0, M), tl.load(x + places) + 1)
+
+
+def test_a_kernel_whose_accesses_become_wider_is_compiled_by_the_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    names = "source", "destination", "x", "y"
+    signature = {**dict.fromkeys(names, "*fp16"), "N": "constexpr", "M": "constexpr"}
+    aligned = {(n,): [["tt.divisibility", 16]] for n in range(len(names))}
+    source = ASTSource(turn_beside, signature, {"N": 64, "M": 1024}, aligned)
+    found = prepared(triton.compile(source, target=gpu_target("cuda:90")).asm["ttgir"])
+    assert found.differs and not found.rewritten.alike
+    assert {one.detail for one in found.conversions(None) if one.kind == STOCK} <= {ALIKE, EXHAUSTED}
 
 
 def test_ptxas_may_be_told_of_more_registers_but_of_no_bound() -> None:
