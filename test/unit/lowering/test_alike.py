@@ -32,15 +32,15 @@ def test_triton_takes_as_much_for_what_is_alike(gpu: str, seed: int) -> None:
         assert ours == triton
 
 
-def test_of_what_is_not_alike_hardly_anything_is() -> None:
+def test_triton_takes_more_for_what_is_not_alike() -> None:
     """Through shared memory with accesses of 16 bytes, so that no condition but that of rounds is left."""
     whole = (
         pair
         for pair in pairs(14, "cuda:90")
         if not pair.alike and "8 stores of 128 bits, 8 loads of 128 bits, 1 barrier" in _summary(pair)
     )
-    rows = counted(list(itertools.islice(whole, 12)), "cuda:90")
-    assert sum(ours == triton for ours, triton in rows) <= 2
+    for ours, triton in counted(list(itertools.islice(whole, 24)), "cuda:90"):
+        assert ours < triton
 
 
 def _summary(pair: Pair) -> str:
