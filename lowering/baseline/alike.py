@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.plan.plans import NoOpPlan, Plan, SharedPlan
+from triton_linear.lowering.plan.plans import Plan, SharedPlan
 from triton_linear.lowering.planners.conversion import Hardware, between
 from triton_linear.lowering.planners.transposing import WORD
 from triton_linear.lowering.target.targets import Target
@@ -42,8 +42,6 @@ def is_alike(plan: Plan, src: Hardware, dst: Hardware, target: Target) -> bool:
     Requires: `plan` converts from `src` to `dst`, in a kernel with one CTA and without warp-specialised
     regions; `target` is an NVIDIA GPU.
     """
-    if isinstance(plan, NoOpPlan):
-        return True
     if not isinstance(plan, SharedPlan) or plan.scope != "cta" or plan.stages != (plan,) or plan.padding:
         return False
     if plan.barriers > 1 or _has_copies(src) or _has_copies(dst):
