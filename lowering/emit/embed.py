@@ -209,7 +209,7 @@ def _homes(
     """Where each use has its scratch, the bytes that all may take, and the turns that are taken, by uses that
     have no home then.
 
-    Outside loops a barrier costs less than the memory: what is shared, the first-level cache lacks. A barrier
+    Outside loops a barrier costs less than much memory: what is shared, the first-level cache lacks. A barrier
     of a cluster costs more.
     """
     homes = {n: Home(use.end) for n, use in uses.items()}
@@ -226,9 +226,9 @@ def _homes(
     others += sum(scratch.pieces(uses, taking).values())
     homes = {n: home for n, home in homes.items() if n not in taking}
     arranged, budget = scratch.arrange(everybody, others, budget, target.policy.scratch_pieces)
-    for use, home in zip(everybody, arranged, strict=True):
-        if use.start in homes and use.may_repeat:
-            homes[use.start] = home
+    kept = [home if use.may_repeat else Home(use.end) for use, home in zip(everybody, arranged, strict=True)]
+    kept = scratch.take_turns(everybody, kept, target.policy.small_scratch, budget - others)
+    homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
     return homes, budget, taking
 
 

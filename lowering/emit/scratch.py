@@ -14,9 +14,10 @@ their users. Longer live ranges keep the bytes apart and save these barriers:
   exchange, and one before its first store if other lanes may still be loading in an exchange before. Triton's
   analysis does not see these accesses.
 
-Live ranges are extended only if the shared memory of all live buffers stays within `Target.shared_budget`. They
-are not extended outside loops, where barriers are few and the first-level cache needs the memory more, nor in
-modules with calls or warp specialisation. Buffers of the warps are not used in functions of several blocks.
+Live ranges are extended only if the shared memory of all live buffers stays within `Target.shared_budget`, and
+not in modules with calls or warp specialisation. Outside loops barriers are few, and the first-level cache
+needs large scratch more; there only small scratch stays live, and only until the next exchange is done
+(`take_turns`). Buffers of the warps are not used in functions of several blocks.
 """
 
 from __future__ import annotations
@@ -127,6 +128,27 @@ def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -
             if fits(longer):
                 homes = longer
     return tuple(homes), budget
+
+
+def take_turns(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, room: int) -> tuple[Home, ...]:
+    """The homes, with small scratch of a CTA live until the next exchange of its block is done, if that needs
+    little too.
+
+    Two pieces of scratch then serve any number of exchanges, and no two that follow each other share bytes.
+    small: the bytes that are little. room: the most bytes of scratch that may be live at once.
+
+    Requires: the uses are in the order of the module.
+    """
+    blocks: dict[int, list[int]] = {}
+    for i, use in enumerate(uses):
+        if not use.warp:
+            blocks.setdefault(use.block_end, []).append(i)
+    longer = list(homes)
+    for members in blocks.values():
+        for i, after in itertools.pairwise(members):
+            if max(uses[i].bytes, uses[after].bytes) <= small:
+                longer[i] = Home(max(homes[i].freed, uses[after].end))
+    return tuple(longer if _peak(uses, longer) <= room else homes)
 
 
 def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[int, int]:

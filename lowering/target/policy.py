@@ -242,6 +242,9 @@ class Policy:
 
     scratch_pieces: int = _threshold(64, UNBOUNDED, "exchanges")
     """A kernel with more exchanges gets the simplest arrangement of scratch, and no other is tried."""
+    small_scratch: int = _threshold(1024, 0, "bytes")
+    """Scratch outside loops that needs no more than this keeps its bytes until the next exchange is done. The
+    GPU itself reserves as much for each CTA."""
 
     # Registers (plugin/ptxas)
 
