@@ -251,9 +251,9 @@ class Policy:
     more_ctas: float = _threshold(1.5, 1.0, "times")
     """The least factor on resident CTAs for which a kernel is assembled with a bound on its registers: one more
     of several CTAs hardly shows."""
-    registers_near: float = _threshold(0.35, UNBOUNDED, "part of the bound")
-    """The most registers above the bound, for each doubling of resident CTAs: 1.35 times the bound if one CTA
-    becomes two, 1.175 times if two become three."""
+    registers_near: float = _threshold(0.4, UNBOUNDED, "part of the bound")
+    """The most registers above the bound, for each doubling of resident CTAs: 1.4 times the bound if one CTA
+    becomes two, 1.2 times if two become three."""
     bounded_clocks: float = _threshold(0.07, UNBOUNDED, "part of the clocks")
     """The most that a warp, spills included, may take longer with a bound, for each doubling of resident CTAs:
     7 % if one CTA becomes two, 3.5 % if two become three. Kernels below it became up to 1.23 times as fast,

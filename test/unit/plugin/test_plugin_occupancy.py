@@ -71,7 +71,7 @@ def test_a_bound_lets_in_more_ctas_and_not_much_less_registers(used: int, warps:
         return 65536 // (-(-registers // UNIT) * UNIT * 32 * warps)
 
     found = bound(used, warps, most, target("cuda:90"))
-    near = 1 + 0.35 / max(1, ctas(used))
+    near = 1 + 0.4 / max(1, ctas(used))
     if found is None:
         grown = next((r for r in range(used, 0, -1) if ctas(r) > ctas(used)), 0)
         worth = 0 < ctas(used) < most and ctas(used) + 1 >= 1.5 * ctas(used)
