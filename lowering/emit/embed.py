@@ -226,8 +226,10 @@ def _homes(
     others += sum(scratch.pieces(uses, taking).values())
     homes = {n: home for n, home in homes.items() if n not in taking}
     arranged, budget = scratch.arrange(everybody, others, budget, target.policy.scratch_pieces)
-    kept = [home if use.may_repeat else Home(use.end) for use, home in zip(everybody, arranged, strict=True)]
-    kept = scratch.take_turns(everybody, kept, target.policy.small_scratch, budget - others)
+    in_loops = [
+        home if use.may_repeat else Home(use.end) for use, home in zip(everybody, arranged, strict=True)
+    ]
+    kept = scratch.take_turns(everybody, in_loops, target.policy.small_scratch, budget - others)
     homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
     return homes, budget, taking
 

@@ -173,7 +173,7 @@ BOUNDED = Stages.TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 128")
         ((Usage(136, 0), None), Stages.TEXT, 2),
         ((Usage(136, 0), RuntimeError("ptxas")), Stages.TEXT, 2),
         ((Usage(128, 0),), Stages.TEXT, 1),
-        ((Usage(176, 0),), Stages.TEXT, 1),  # too far above
+        ((Usage(184, 0),), Stages.TEXT, 1),  # too far above
         ((None,), Stages.TEXT, 1),
     ],
 )
@@ -280,9 +280,9 @@ def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
     expected: str | None,
     calls: int,
 ) -> None:
-    """Eight warps with 176 registers a thread: one CTA, whatever memory there is."""
-    stages = Stages(monkeypatch, Usage(176, 0), Usage(182, stack), body=GROUP)
-    made: dict[object, int | None] = dict(zip((Usage(176, 0), Usage(182, stack)), clocks, strict=True))
+    """Eight warps with 184 registers a thread: one CTA, whatever memory there is."""
+    stages = Stages(monkeypatch, Usage(184, 0), Usage(190, stack), body=GROUP)
+    made: dict[object, int | None] = dict(zip((Usage(184, 0), Usage(190, stack)), clocks, strict=True))
     monkeypatch.setattr(advice, "mma_loops", lambda cubin: _special(made[cubin[1]]))
     text = expected or stages.text
     assert stages.run(shared=shared * 1024) == (text, text)
@@ -336,7 +336,7 @@ def test_loops_that_have_nearly_all_registers_stay(
 
 def test_loops_with_other_products_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unrolled by another number, or with one loop more, a turn is another amount of work."""
-    stages = Stages(monkeypatch, Usage(176, 0), Usage(176, 0), body=GROUP)
+    stages = Stages(monkeypatch, Usage(184, 0), Usage(184, 0), body=GROUP)
     monkeypatch.setattr(
         advice,
         "mma_loops",
@@ -350,7 +350,7 @@ def test_loops_that_wait_for_memory_behind_their_products_are_placed_again(
 ) -> None:
     """They are, also where clocks are hardly more than those of products; a wait counts for many clocks."""
     for before, after, taken in ((1, 0, True), (0, 0, False), (0, 1, False), (2, 2, False)):
-        stages = Stages(monkeypatch, Usage(176, 0), Usage(176, 0), body=GROUP)
+        stages = Stages(monkeypatch, Usage(184, 0), Usage(184, 0), body=GROUP)
 
         def loops(cubin: Any, before: int = before, after: int = after) -> Loops:
             now = ".minnctapersm" in cubin[0]
