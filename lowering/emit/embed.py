@@ -229,7 +229,7 @@ def _homes(
     in_loops = [
         home if use.may_repeat else Home(use.end) for use, home in zip(everybody, arranged, strict=True)
     ]
-    kept = scratch.take_turns(everybody, in_loops, target.policy.small_scratch, budget - others)
+    kept = scratch.alternate(everybody, in_loops, target.policy.small_scratch, budget - others)
     homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
     return homes, budget, taking
 

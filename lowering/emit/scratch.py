@@ -17,7 +17,7 @@ their users. Longer live ranges keep the bytes apart and save these barriers:
 Live ranges are extended only if the shared memory of all live buffers stays within `Target.shared_budget`, and
 not in modules with calls or warp specialisation. Outside loops barriers are few, and the first-level cache
 needs large scratch more; there only small scratch stays live, and only until the next exchange is done
-(`take_turns`). Buffers of the warps are not used in functions of several blocks.
+(`alternate`). Buffers of the warps are not used in functions of several blocks.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -
     return tuple(homes), budget
 
 
-def take_turns(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, room: int) -> tuple[Home, ...]:
+def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, room: int) -> tuple[Home, ...]:
     """The homes, with small scratch of a CTA live until the next exchange of its block is done, if that needs
     little too.
 

@@ -253,7 +253,8 @@ class Policy:
     of several CTAs hardly shows."""
     registers_near: float = _threshold(0.4, UNBOUNDED, "part of the bound")
     """The most registers above the bound, for each doubling of resident CTAs: 1.4 times the bound if one CTA
-    becomes two, 1.2 times if two become three."""
+    becomes two, 1.2 times if two become three. The matmul with a fused epilogue comes to 1.38 times, and is 1.2
+    times as fast with the bound, in each of four shapes."""
     bounded_clocks: float = _threshold(0.07, UNBOUNDED, "part of the clocks")
     """The most that a warp, spills included, may take longer with a bound, for each doubling of resident CTAs:
     7 % if one CTA becomes two, 3.5 % if two become three. Kernels below it became up to 1.23 times as fast,

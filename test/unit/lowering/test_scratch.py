@@ -18,7 +18,7 @@ from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.machines import MACHINES
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
-from triton_linear.lowering.emit.scratch import Home, ScratchUse, shortest, take_turns
+from triton_linear.lowering.emit.scratch import Home, ScratchUse, alternate, shortest
 from triton_linear.lowering.emit.text import SHARED, FunctionWriter
 from triton_linear.lowering.interpreter.simulate import simulate
 from triton_linear.lowering.plan.element import element_type
@@ -104,17 +104,17 @@ def test_a_buffer_that_takes_no_more_than_there_was_is_lent_beyond_the_budget() 
 
 def test_small_scratch_lives_until_the_next_is_done() -> None:
     uses = [use(10, 64), use(20, 32), use(30, 2048), use(40, 64), use(50, 64, block=60), use(70, 64)]
-    homes = take_turns(uses, shortest(uses), small=1024, room=2048)
+    homes = alternate(uses, shortest(uses), small=1024, room=2048)
     assert homes == (Home(21), Home(21), Home(31), Home(71), Home(51), Home(71))
-    assert take_turns(uses, shortest(uses), small=32, room=2048) == shortest(uses)
+    assert alternate(uses, shortest(uses), small=32, room=2048) == shortest(uses)
 
 
 def test_small_scratch_lives_no_longer_than_memory_allows() -> None:
     uses = [use(10, 64), use(20, 64), use(30, 64, warp=True), use(40, 64)]
-    assert take_turns(uses, shortest(uses), small=64, room=127) == shortest(uses)
-    assert take_turns(uses, shortest(uses), small=64, room=128) == (Home(21), Home(41), Home(31), Home(41))
+    assert alternate(uses, shortest(uses), small=64, room=127) == shortest(uses)
+    assert alternate(uses, shortest(uses), small=64, room=128) == (Home(21), Home(41), Home(31), Home(41))
     held = (Home(90), *shortest(uses)[1:])
-    assert take_turns(uses, held, small=64, room=128)[0] == Home(90)
+    assert alternate(uses, held, small=64, room=128)[0] == Home(90)
 
 
 @given(

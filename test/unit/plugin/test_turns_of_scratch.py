@@ -1,4 +1,4 @@
-"""Reductions that follow each other take turns with two pieces of scratch, and so need one barrier each."""
+"""Reductions that follow each other alternate between two pieces of scratch, and so need one barrier each."""
 
 from __future__ import annotations
 
