@@ -58,6 +58,7 @@ INDEX_ELEMENT = "ll.index_element"
 AXIS = "ll.axis"
 GATHER = "ll.gather"
 WIDENED = "ll.widened"
+EARLY = "ll.early"
 PARTS = "ll.parts"
 NARROWED = "ll.narrowed"
 AWAITED = "ll.awaited"
@@ -69,7 +70,7 @@ AGREE = "ll.agree"
 OWN = "ll.own"
 ALIKE = "ll.alike"
 
-CHANGES = (AWAITED, NARROWED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS)
+CHANGES = (AWAITED, NARROWED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS, EARLY)
 """Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 DEFINITION = """

@@ -37,6 +37,7 @@ from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory
+from triton_linear.passes.scheduling.load_early import LoadEarly
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
 
@@ -80,9 +81,11 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
             LowerGathers(target, limit, lowering, exact),
             FoldConversions(lowering, exact),
             SelectLowering(target, limit, lowering, exact),
-            *([LeaveAlike(target, limit)] if options.assign else []),
-            OutlineConversions(),
         ]
+    if options.assign:
+        passes.append(LoadEarly())
+    if options.lower:
+        passes += [*([LeaveAlike(target, limit)] if options.assign else []), OutlineConversions()]
     if options.assign:
         passes.append(WidenAccesses())
     return [each for each in passes if each.name != options.without]

@@ -16,7 +16,8 @@ from typing import Final
 from triton_linear.dialect import encodings
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Type, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis import tensor_memory, weights
+from triton_linear.passes.analysis import tensor_memory
+from triton_linear.passes.analysis.effects import is_pure
 from triton_linear.passes.framework.layouts import memory_of
 from triton_linear.passes.framework.verifiers import CONVERT
 
@@ -127,19 +128,13 @@ def _can_move_down(op: Operation, between: Sequence[Operation], region: Mapping[
         return True
     of_shared = op.name == LOCAL_LOAD
     for other in between:
-        if other in region or other.name in _READS | _VIEWS | _WAITS or _is_pure(other):
+        if other in region or other.name in _READS | _VIEWS | _WAITS or is_pure(other):
             continue
         if other.name == LOCAL_ALLOC and not len(other.operands):
             continue
         if of_shared or other.name not in _KEEP_OTHERS:
             return False
     return True
-
-
-def _is_pure(op: Operation) -> bool:
-    """True if an operation is elementwise and has no side effects; external functions may have some."""
-    pure = "pure" not in op.attributes or bool(op.attributes["pure"].value)
-    return pure and weights.is_elementwise(op.name) and not len(op.regions)
 
 
 @dataclass
@@ -183,7 +178,7 @@ class _Walk:
             return len(op.operands) == 1 and is_sliced(op.operands[0].type)
         if op.name == CONVERT:
             return self.tile(op.operands[0])
-        if not _is_pure(op):
+        if not is_pure(op):
             return False
         return all(self.tile(each) for each in op.operands if isinstance(each.type, RankedTensorType))
 
@@ -216,7 +211,7 @@ class _Walk:
                 return is_splat(op)
             if op.name in (SPLAT, RANGE):
                 return True
-            if op.name != CONVERT and not _is_pure(op):
+            if op.name != CONVERT and not is_pure(op):
                 return False
         return all(self.vector(each) for each in op.operands if isinstance(each.type, RankedTensorType))
 

@@ -6,6 +6,7 @@ from code_mutants_base import CodeMutant, emitted
 
 GATHER = "test/unit/lowering/test_gather.py"
 AWAIT = "test/unit/passes/test_await_operands.py"
+EARLY = "test/unit/passes/test_load_early.py"
 DECISIONS = "test/unit/passes/assignment/test_assign_decisions.py"
 EPILOGUES = "test/unit/passes/epilogues/test_split_epilogues.py"
 PRICED = "test/unit/passes/test_priced_choices.py"
@@ -405,12 +406,45 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     # --- epilogues in parts
     rewritten(
-        "epilogues/region",
-        "_is_pure",
+        "analysis/effects",
+        "is_pure",
         "pure and weights.is_elementwise(op.name) and (not len(op.regions))",
         "weights.is_elementwise(op.name) and (not len(op.regions))",
         "functions of others are called for parts, and later",
         f"{EPILOGUES}::test_what_functions_of_others_may_do_is_done_once_and_in_its_place",
+    ),
+    # --- loads before exchanges
+    rewritten(
+        "scheduling/load_early",
+        "_lets_pass",
+        "not is_volatile(op)",
+        "True",
+        "loads pass volatile ones",
+        f"{EARLY}::test_nothing_passes",
+    ),
+    rewritten(
+        "scheduling/load_early",
+        "_lets_pass",
+        "combines_purely(op)",
+        "True",
+        "loads pass reductions that call what may write",
+        f"{EARLY}::test_nothing_passes_a_reduction_with_effects",
+    ),
+    rewritten(
+        "scheduling/load_early",
+        "_Behind.take",
+        "any((operand in self.late for operand in op.operands))",
+        "False",
+        "loads do not wait for the addresses that an exchange gives",
+        f"{EARLY}::test_load_that_needs_the_exchange_stays_and_holds_back_no_other",
+    ),
+    rewritten(
+        "scheduling/load_early",
+        "_advance",
+        "_is_exchange(op, pass_) or (in_loop and op.name in _SHARED)",
+        "_is_exchange(op, pass_) or op.name in _SHARED",
+        "loads outside of loops come before accesses to shared memory",
+        f"{EARLY}::test_accesses_to_shared_memory_count_in_loops",
     ),
     # --- new conversions beside dots
     rewritten(

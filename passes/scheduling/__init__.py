@@ -1,0 +1,1 @@
+"""Passes that change when operations come, and nothing else."""

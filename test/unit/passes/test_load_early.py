@@ -1,0 +1,211 @@
+"""Loads come before exchanges between warps, and pass nothing else that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from module_equivalence import ran, stays_the_same, upstream
+
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import Module, Operation, operations
+from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.scheduling.load_early import LOADS, LoadEarly
+
+HEAD = """
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#across = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [1, 0]}>
+#within = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90",
+                   "ttg.threads-per-warp" = 32 : i32} {
+tt.func @f(%in: !tt.ptr<i32> {tt.divisibility = 16 : i32}, %out: !tt.ptr<i32> {tt.divisibility = 16 : i32}) {
+  %lane = tt.make_range {start = 0 : i32, end = 512 : i32} : tensor<512xi32, #a>
+  %from = tt.splat %in : !tt.ptr<i32> -> tensor<512x!tt.ptr<i32>, #a>
+  %to = tt.splat %out : !tt.ptr<i32> -> tensor<512x!tt.ptr<i32>, #a>
+  %across = arith.constant dense<1> : tensor<4x128xi32, #across>
+  %within = arith.constant dense<1> : tensor<4x128xi32, #within>
+  %p0 = tt.addptr %from, %lane : tensor<512x!tt.ptr<i32>, #a>, tensor<512xi32, #a>
+  %q = tt.addptr %to, %lane : tensor<512x!tt.ptr<i32>, #a>, tensor<512xi32, #a>
+  %x0 = tt.load %p0 : tensor<512x!tt.ptr<i32>, #a>
+"""
+TAIL = "  tt.return\n}\n}\n"
+FENCES = {
+    "store": "tt.store %q, %x0 : tensor<512x!tt.ptr<i32>, #a>",
+    "atomic": "%old = tt.atomic_rmw add, relaxed, gpu, %q, %x0 : "
+    "(tensor<512x!tt.ptr<i32>, #a>, tensor<512xi32, #a>) -> tensor<512xi32, #a>",
+    "barrier": "ttg.barrier all",
+    "volatile load": "%v = tt.load %p0 {isVolatile = true} : tensor<512x!tt.ptr<i32>, #a>",
+    "uncached load": "%v = tt.load %p0 cacheModifier = cv : tensor<512x!tt.ptr<i32>, #a>",
+    "impure code": '%v = tt.elementwise_inline_asm "mov.u32 $0, %clock;" '
+    '{constraints = "=r,r", packed_element = 1 : i32, pure = false} %x0 : '
+    "tensor<512xi32, #a> -> tensor<512xi32, #a>",
+    "impure function": '%v = tt.extern_elementwise %x0 {libname = "", libpath = "", symbol = "f", pure = false}'
+    " : (tensor<512xi32, #a>) -> tensor<512xi32, #a>",
+    "print": 'tt.print "x" {hex = false, isSigned = array<i32: 1>} : %x0 : tensor<512xi32, #a>',
+}
+STAGED = (
+    "%m = ttg.local_alloc %x0 : (tensor<512xi32, #a>) -> !ttg.memdesc<512xi32, #ttg.swizzled_shared<"
+    "{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>, #ttg.shared_memory>"
+)
+RUNNABLE = ("store", "volatile load")
+"""Those that the interpreter of modules runs."""
+
+
+def exchange(n: int) -> str:
+    return f"%c{n} = ttg.convert_layout %x0 : tensor<512xi32, #a> -> tensor<512xi32, #b>"
+
+
+def load(n: int, offsets: str = "%lane") -> str:
+    return (
+        f"%p{n} = tt.addptr %p0, {offsets} : tensor<512x!tt.ptr<i32>, #a>, tensor<512xi32, #a>\n"
+        f"%x{n} = tt.load %p{n} : tensor<512x!tt.ptr<i32>, #a>"
+    )
+
+
+def exchanged_offsets(n: int) -> str:
+    """Offsets that come through an exchange."""
+    return f"{exchange(n)}\n%o{n} = ttg.convert_layout %c{n} : tensor<512xi32, #b> -> tensor<512xi32, #a>"
+
+
+def reduction(layout: str, inside: str = "%s = arith.addi %l, %r : i32") -> str:
+    """A reduction of rows."""
+    return (
+        f'%r = "tt.reduce"(%{layout}) <{{axis = 1 : i32}}> ({{\n^bb0(%l: i32, %r1: i32):\n'
+        f"{inside.replace('%r', '%r1')}\ntt.reduce.return %s : i32\n}}) : "
+        f"(tensor<4x128xi32, #{layout}>) -> tensor<4xi32, #ttg.slice<{{dim = 1, parent = #{layout}}}>>"
+    )
+
+
+def of(*steps: str) -> str:
+    return HEAD + "\n".join(steps) + "\n" + TAIL
+
+
+def names(root: Module) -> list[str]:
+    """What the kernel does from its first load on."""
+    found = [op.name.partition(".")[2] for op in operations(root.operation)]
+    return found[found.index("load") : -1]
+
+
+def after(*steps: str) -> list[str]:
+    """What the kernel does after the pass, which is run and computes the same."""
+    text = of(*steps)
+    root = stays_the_same(text, [LoadEarly()], ran(upstream(text)))
+    assert (names(root) != names(upstream(text))) == (ll.EARLY in root.operation.attributes)
+    return names(root)
+
+
+def test_load_begins_before_the_exchange() -> None:
+    assert after(exchange(0), load(1)) == ["load", "addptr", "load", "convert_layout"]
+
+
+def test_loads_keep_their_order() -> None:
+    assert after(exchange(0), load(1), exchange(1), load(2), load(3)) == [
+        *("load", *("addptr", "load") * 3),
+        *("convert_layout", "convert_layout"),
+    ]
+
+
+def test_load_that_needs_the_exchange_stays_and_holds_back_no_other() -> None:
+    assert after(exchanged_offsets(0), load(1, "%o0"), load(2)) == [
+        *("load", "addptr", "load"),
+        *("convert_layout", "convert_layout", "addptr", "load"),
+    ]
+
+
+def test_load_from_a_loaded_address_moves_with_it() -> None:
+    assert after(exchange(0), load(1), load(2, "%x1")) == ["load", *("addptr", "load") * 2, "convert_layout"]
+
+
+@pytest.mark.parametrize(("layout", "moves"), [("across", True), ("within", False)])
+def test_reduction_is_an_exchange_if_it_crosses_warps(layout: str, moves: bool) -> None:
+    names = after(reduction(layout), load(1))
+    assert names.index("reduce") == (3 if moves else 1)
+
+
+def test_nothing_passes_a_reduction_with_effects() -> None:
+    clock = '%s = tt.elementwise_inline_asm "" {constraints = "=r,r,r", packed_element = 1 : i32, pure = false}'
+    text = of(reduction("across", f"{clock} %l, %r : i32, i32 -> i32"), load(1))
+    assert stays(text)
+
+
+@pytest.mark.parametrize("name", FENCES)
+def test_nothing_passes(name: str) -> None:
+    assert stays(of(exchange(0), FENCES[name], load(1)))
+    assert not stays(of(FENCES[name], exchange(0), load(1)))
+
+
+def stays(text: str) -> bool:
+    root = upstream(text)
+    before = str(root)
+    assert run_passes(root, [LoadEarly()], verify=True).succeeded
+    return str(root) == before
+
+
+@pytest.mark.parametrize("looped", [True, False])
+def test_accesses_to_shared_memory_count_in_loops(looped: bool) -> None:
+    steps = [STAGED, load(1)]
+    if looped:
+        steps = [
+            *(
+                "%from_ = arith.constant 0 : i32",
+                "%to_ = arith.constant 4 : i32",
+                "%by = arith.constant 1 : i32",
+            ),
+            *("scf.for %i = %from_ to %to_ step %by : i32 {", *steps, "}"),
+        ]
+    assert stays(of(*steps)) != looped
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> list[str]:
+    """The steps of a kernel: exchanges, loads, some of them from exchanged addresses, and what none passes."""
+    steps: list[str] = []
+    for n in range(1, draw(st.integers(2, 12))):
+        kind = draw(st.sampled_from(["exchange", "load", "load", "dependent", *RUNNABLE]))
+        if kind == "exchange":
+            steps.append(exchange(n))
+        elif kind == "load":
+            steps.append(load(n))
+        elif kind == "dependent":
+            steps += [exchanged_offsets(n), load(n, f"%o{n}")]
+        else:
+            steps.append(FENCES[kind].replace("%v", f"%v{n}"))
+    return steps
+
+
+@settings(max_examples=60)
+@given(kernels())
+def test_every_load_is_as_early_as_it_can_be_and_no_earlier(steps: list[str]) -> None:
+    text = of(*steps)
+    before, root = upstream(text), stays_the_same(text, [LoadEarly()], ran(upstream(text)))
+    assert sorted(names(root)) == sorted(names(before))
+    assert between_fences(before) == between_fences(root)
+    for stretch in stretches(root):
+        needed: set[object] = set()
+        exchanges = 0
+        for op in stretch:
+            if op.name == "ttg.convert_layout":
+                exchanges += 1
+            if op.name == "ttg.convert_layout" or any(operand in needed for operand in op.operands):
+                needed.update(op.results)
+            elif op.name in LOADS:
+                assert not exchanges
+
+
+def stretches(root: Module) -> list[list[Operation]]:
+    """The operations of a kernel between those that no load passes."""
+    found: list[list[Operation]] = [[]]
+    for op in operations(root.operation):
+        if op.name == "tt.store" or "isVolatile = true" in str(op).splitlines()[0]:
+            found.append([])
+        else:
+            found[-1].append(op)
+    return found
+
+
+def between_fences(root: Module) -> Sequence[int]:
+    """How many loads each stretch has."""
+    return [sum(op.name in LOADS for op in stretch) for stretch in stretches(root)]
