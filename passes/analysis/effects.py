@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import re
+
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.passes.analysis import weights
 
-COMBINES = frozenset({"tt.reduce", "tt.scan"})
-"""Operations whose region combines two elements."""
-_ENDS = frozenset({"tt.reduce.return", "tt.scan.return"})
 _VOLATILE = "isVolatile"
 _CACHE = "cache"
 _UNCACHED = 7
 """The cache modifier `cv`, of loads that see what others have written (`CacheModifier` of Triton's dialect)."""
 _POLICY = "cachePolicy"
-_UNCACHED_POLICY = "cache_modifier = cv,"
-"""The same since Triton 3.9, where one attribute has modifier and eviction."""
+_UNCACHED_POLICY = re.compile(r"cache_modifier = cv\b")
+"""The same since Triton 3.9, where one attribute, of which there are several, has modifier and eviction."""
+_PURE = "pure"
+_CODE = "tt.elementwise_inline_asm"
 
 
 def is_pure(op: Operation) -> bool:
     """True if an operation is elementwise and has no side effects; external functions may have some."""
-    pure = "pure" not in op.attributes or bool(op.attributes["pure"].value)
+    pure = _PURE not in op.attributes or bool(op.attributes[_PURE].value)
     return pure and weights.is_elementwise(op.name) and not len(op.regions)
 
 
-def combines_purely(op: Operation) -> bool:
-    """True if an operation of `COMBINES` has no side effects: all operations of its region are pure."""
-    return all(inner.name in _ENDS or is_pure(inner.operation) for inner in op.regions[0].blocks[0].operations)
+def is_impure_code(op: Operation) -> bool:
+    """True if an operation runs code of the user that may do anything."""
+    return _PURE in op.attributes and not bool(op.attributes[_PURE].value)
+
+
+def computes(op: Operation) -> bool:
+    """True if an operation does nothing but compute its results, element by element."""
+    return is_pure(op) or (op.name == _CODE and not is_impure_code(op))
 
 
 def is_volatile(load: Operation) -> bool:
@@ -35,4 +41,4 @@ def is_volatile(load: Operation) -> bool:
         return True
     if _CACHE in attributes:
         return int(attributes[_CACHE].value) == _UNCACHED
-    return _POLICY in attributes and _UNCACHED_POLICY in str(attributes[_POLICY])
+    return _POLICY in attributes and _UNCACHED_POLICY.search(str(attributes[_POLICY])) is not None

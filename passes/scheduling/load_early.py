@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import ClassVar
 
@@ -11,20 +11,22 @@ from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.passes.analysis.effects import COMBINES, combines_purely, is_pure, is_volatile
+from triton_linear.passes.analysis.effects import computes, is_volatile
 from triton_linear.passes.analysis.places import LOOPS
+from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 
-LOADS = frozenset({"tt.load", "amdg.buffer_load"})
+LOAD = "tt.load"
+_COMBINES = frozenset({"tt.reduce", "tt.scan"})
 _SHARED = frozenset({"ttg.local_alloc", "ttg.local_load", "ttg.local_store"})
 """Accesses to shared memory, which Triton puts barriers between."""
-_VIEWS = frozenset({"ttg.memdesc_index", "ttg.memdesc_subslice", "ttg.memdesc_trans"})
+_VIEWS = frozenset({"ttg.memdesc_index", "ttg.memdesc_reshape", "ttg.memdesc_subslice", "ttg.memdesc_trans"})
 _SHAPES = frozenset(
     {"tt.broadcast", "tt.cat", "tt.expand_dims", "tt.join", "tt.reshape", "tt.split", "tt.trans", "tt.unsplat"}
 )
-_PASSED = _SHARED | _VIEWS | _SHAPES | {CONVERT, "tt.dot", "tt.gather"}
-"""Operations that a load may pass, besides loads, reductions and elementwise ones: they neither write to global
+_PASSED = _COMBINES | _SHARED | _VIEWS | _SHAPES | {CONVERT, "tt.dot", "tt.gather"}
+"""Operations that a load may pass, besides loads and elementwise ones: they neither write to global
 memory nor wait for what another thread writes there."""
 _ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims"})
 """Operations besides elementwise ones that may move with a load, on whose operands they are."""
@@ -38,17 +40,21 @@ class LoadEarly:
     tensors and converts the first between the loads, the second load begins when the first has ended, and the
     latencies of memory add up. So a load moves, with the operations that make its addresses and its mask, in
     front of the first exchange between warps that comes before it in its block: a conversion, a reduction or a
-    gather. In a loop accesses to shared memory count as well. Outside of loops they are not worth it: of 77
-    kernels that only such loads would change, none was faster beyond noise and seven were slower, by registers
-    or by chance, while loads in loops gained 0.9 % on 33 kernels.
+    gather. In the body of a loop accesses to shared memory count as well. Elsewhere they are not worth it: of
+    68 kernels that only such loads would change, one was faster beyond noise, by 0.8 %, and five were slower,
+    by up to 14 %, while 26 kernels gained 0.9 % by them in loops.
 
     It passes nothing that may write to global memory or that orders memory: stores, atomic operations,
-    barriers, volatile loads, calls, loops and branches, and operations that are not known here. Where the
-    exchange gives the address or the mask, the load stays.
+    barriers, volatile loads, calls, loops and branches, and operations that are not known here. Loads of AMD's
+    buffers count among these, as Triton makes them of volatile loads too, and does not say so. A load stays
+
+    - where the exchange gives its address or its mask;
+    - where the kernel may have written before to what it reads (`analysis/writes.py`): the barrier of the
+      exchange may be what lets threads see each other's writes, even if the kernel has none for that.
 
     Requires: nothing. Conversions whose plans are not known count as exchanges between warps.
-    Ensures: the operations are the same, and so are all results: a load reads what it did, since nothing that
-    it passes writes to global memory. A module that changed has `ll.early`.
+    Ensures: the operations are the same, and so are all results: a load reads what it did. A module that
+    changed has `ll.early`.
 
         %a = tt.load %p ; %b = ttg.convert_layout %a ; %c = tt.load %q ; %d = ttg.convert_layout %c
         %a = tt.load %p ; %c = tt.load %q ; %b = ttg.convert_layout %a ; %d = ttg.convert_layout %c
@@ -61,37 +67,48 @@ class LoadEarly:
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         ops = pass_.operations(op)
-        if not any(inner.name in LOADS for inner in ops):
+        if not any(inner.name == LOAD for inner in ops):
             return False
-        if not sum(_advance(*body, pass_) for body in _bodies(ops)):
+        mover = _Mover(ops, pass_)
+        if not sum(mover.advance(*body) for body in _bodies(ops)):
             return False
         op.attributes[ll.EARLY] = UnitAttr.get(op.context)
         return None
 
 
 def _bodies(ops: Sequence[Operation]) -> Iterator[tuple[list[Operation], bool]]:
-    """The operations of each block, and whether it is inside a loop."""
-    looped: set[Operation] = set()
+    """The operations of each block, and whether it is the body of a loop."""
     for op in ops:
         if len(op.regions):
-            if op.name in LOOPS or (op.parent is not None and op.parent.operation in looped):
-                looped.add(op)
             for region in op.regions:
                 for block in region.blocks:
-                    yield [inner.operation for inner in block.operations], op in looped
+                    yield [inner.operation for inner in block.operations], op.name in LOOPS
 
 
-def _advance(body: Sequence[Operation], in_loop: bool, pass_: PassRun) -> int:
-    """Move the loads of a block. Returns how many have moved."""
-    moved, behind = 0, None
-    for op in body:
-        if not _lets_pass(op):
-            behind = None
-        elif behind is not None:
-            moved += behind.take(op)
-        elif _is_exchange(op, pass_) or (in_loop and op.name in _SHARED):
-            behind = _Behind(op)
-    return moved
+@dataclass
+class _Mover:
+    """Moves the loads of a module. ops: its operations, before any has moved."""
+
+    ops: Sequence[Operation]
+    pass_: PassRun
+    writes: Writes | None = None
+
+    def advance(self, body: Sequence[Operation], looped: bool) -> int:
+        """Move the loads of a block. Returns how many have moved."""
+        moved, behind = 0, None
+        for op in body:
+            if not _lets_pass(op):
+                behind = None
+            elif behind is not None:
+                moved += behind.take(op, self.is_ordered)
+            elif _is_exchange(op, self.pass_) or (looped and op.name in _SHARED):
+                behind = _Behind(op)
+        return moved
+
+    def is_ordered(self, load: Operation) -> bool:
+        """True if a load may need a barrier behind what was written before."""
+        self.writes = self.writes or Writes.of(self.ops)
+        return self.writes.may_precede(load)
 
 
 @dataclass
@@ -110,17 +127,17 @@ class _Behind:
     def __post_init__(self) -> None:
         self.late.update(self.exchange.results)
 
-    def take(self, op: Operation) -> bool:
-        """Move the next operation in front of the exchange if it is a load that can be there. Returns whether
-        it has moved."""
+    def take(self, op: Operation, is_ordered: Callable[[Operation], bool]) -> bool:
+        """Move the next operation in front of the exchange if it is a load that can be there, and not
+        `is_ordered`. Returns whether it has moved."""
         self.places += 1
         if any(operand in self.late for operand in op.operands):
             self.late.update(op.results)
-        elif op.name in LOADS:
+        elif op.name == LOAD and not is_ordered(op):
             for _, each in sorted(self._before(op)):
                 each.move_before(self.exchange)
             return True
-        elif (is_pure(op) or op.name in _ADDRESSES) and len(op.results) == 1:
+        elif (computes(op) or op.name in _ADDRESSES) and len(op.results) == 1:
             self.addresses[op.results[0]] = self.places, op
         else:
             self.late.update(op.results)
@@ -138,11 +155,9 @@ class _Behind:
 
 def _lets_pass(op: Operation) -> bool:
     """True if a load may come before an operation that comes before it in the block."""
-    if op.name in LOADS:
+    if op.name == LOAD:
         return not is_volatile(op)
-    if op.name in COMBINES:
-        return combines_purely(op)
-    return op.name in _PASSED or is_pure(op)
+    return op.name in _PASSED or computes(op)
 
 
 def _is_exchange(op: Operation, pass_: PassRun) -> bool:
@@ -150,7 +165,7 @@ def _is_exchange(op: Operation, pass_: PassRun) -> bool:
     if op.name == CONVERT:
         plan = pass_.plans.of(op)
         return plan is None or (isinstance(plan, SharedPlan) and plan.scope != "warp")
-    if op.name in COMBINES:
+    if op.name in _COMBINES:
         layout, axis = pass_.layouts.of(op.operands[0].type), op.attributes["axis"].value
         return not isinstance(layout, LinearLayout) or any(basis[axis] for basis in dict(layout.bases)[WARP])
     return bool(op.name == "tt.gather")

@@ -424,14 +424,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "scheduling/load_early",
-        "_lets_pass",
-        "combines_purely(op)",
-        "True",
-        "loads pass reductions that call what may write",
-        f"{EARLY}::test_nothing_passes_a_reduction_with_effects",
-    ),
-    rewritten(
-        "scheduling/load_early",
         "_Behind.take",
         "any((operand in self.late for operand in op.operands))",
         "False",
@@ -440,11 +432,27 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "scheduling/load_early",
-        "_advance",
-        "_is_exchange(op, pass_) or (in_loop and op.name in _SHARED)",
-        "_is_exchange(op, pass_) or op.name in _SHARED",
+        "_Mover.advance",
+        "_is_exchange(op, self.pass_) or (looped and op.name in _SHARED)",
+        "_is_exchange(op, self.pass_) or op.name in _SHARED",
         "loads outside of loops come before accesses to shared memory",
         f"{EARLY}::test_accesses_to_shared_memory_count_in_loops",
+    ),
+    rewritten(
+        "analysis/writes",
+        "Writes._end",
+        "self.places.ends[loops[-1]] if loops else self.places.numbers[op]",
+        "self.places.numbers[op]",
+        "what an iteration writes is not seen by loads of the next",
+        f"{EARLY}::test_load_of_what_an_iteration_writes_stays_in_the_next",
+    ),
+    rewritten(
+        "analysis/writes",
+        "Writes._trace",
+        "passed_to(value)",
+        "passed_to(value)[:1]",
+        "pointers are what a loop begins with",
+        f"{EARLY}::test_load_of_what_was_written_stays_behind_the_barrier",
     ),
     # --- new conversions beside dots
     rewritten(
