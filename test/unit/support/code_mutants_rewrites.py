@@ -432,9 +432,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     rewritten(
         "scheduling/load_early",
-        "_Mover.advance",
-        "_is_exchange(op, self.pass_) or (looped and op.name in _SHARED)",
-        "_is_exchange(op, self.pass_) or op.name in _SHARED",
+        "_is_exchange",
+        "looped and op.name in _SHARED",
+        "op.name in _SHARED",
         "loads outside of loops come before accesses to shared memory",
         f"{EARLY}::test_accesses_to_shared_memory_count_in_loops",
     ),
