@@ -7,7 +7,7 @@ as different memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import Operation, Type, Value, producers_of
@@ -73,19 +73,23 @@ class Writes:
     pointers: dict[Type, bool] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ops: Sequence[Operation]) -> Writes:
-        """The writes among `ops`, all operations of a module in their order."""
-        found = cls(Places(ops), producers_of(ops))
+    def of(cls, ops: Sequence[Operation], harmless: Container[Operation]) -> Writes:
+        """The writes among `ops`, all operations of a module in their order. `harmless`: calls that write
+        nothing to global memory."""
+        found, functions = cls(Places(ops), producers_of(ops)), 0
         for number, op in enumerate(ops):
+            if op in harmless:
+                continue
             if op.name == "tt.call" or is_impure_code(op):
                 found.first.setdefault(None, number)
             elif op.name == _FUNCTION:
-                found.unordered |= len(op.regions[0].blocks) > 1
+                blocks = len(op.regions[0].blocks)
+                functions += blocks > 0
+                found.unordered |= functions > 1 or blocks > 1
             elif op.name not in _READS and op.name not in _LEADS_ON and not op.name.startswith(_HANDS_ON):
                 for value in filter(found._is_pointer, op.operands):
                     for origin in found._origins_of(value):
                         found.first.setdefault(origin, number)
-        found.unordered |= sum(op.name == _FUNCTION for op in ops) > 1
         return found
 
     def may_precede(self, load: Operation) -> bool:

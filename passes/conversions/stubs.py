@@ -56,6 +56,17 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
     return found
 
 
+def gather_calls(ops: Iterable[Operation]) -> frozenset[Operation]:
+    """The calls of gathers among `ops`."""
+    calls = [op for op in ops if op.name == "tt.call"]
+    if not calls:
+        return frozenset()
+    stubs = {
+        op.attributes["sym_name"].value for op in ops if op.name == "tt.func" and ll.GATHER in op.attributes
+    }
+    return frozenset(op for op in calls if op.attributes["callee"].value in stubs)
+
+
 def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
     if isinstance(stub, GatherStub):

@@ -14,6 +14,7 @@ from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.passes.analysis.effects import computes, is_volatile
 from triton_linear.passes.analysis.places import LOOPS
 from triton_linear.passes.analysis.writes import Writes
+from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 
@@ -72,7 +73,7 @@ class LoadEarly:
         ops = pass_.operations(op)
         if not any(inner.name == LOAD for inner in ops):
             return False
-        mover = _Mover(ops, pass_)
+        mover = _Mover(ops, pass_, gather_calls(ops))
         if not sum(mover.advance(*body) for body in _bodies(ops)):
             return False
         op.attributes[ll.EARLY] = UnitAttr.get(op.context)
@@ -90,10 +91,11 @@ def _bodies(ops: Sequence[Operation]) -> Iterator[tuple[list[Operation], bool]]:
 
 @dataclass
 class _Mover:
-    """Moves the loads of a module. ops: its operations, before any has moved."""
+    """Moves the loads of a module. ops: its operations, before any has moved. gathers: calls of gathers."""
 
     ops: Sequence[Operation]
     pass_: PassRun
+    gathers: frozenset[Operation]
     writes: Writes | None = None
 
     def advance(self, body: Sequence[Operation], looped: bool) -> int:
@@ -103,17 +105,17 @@ class _Mover:
             waits = bool(loaded) and any(operand in loaded for operand in op.operands)
             if waits or op.name == LOAD:
                 loaded.update(op.results)
-            if not _lets_pass(op):
+            if not (_lets_pass(op) or op in self.gathers):
                 behind = None
             elif behind is not None:
                 moved += behind.take(op, self.is_ordered)
-            elif waits and _is_exchange(op, looped, self.pass_):
+            elif waits and (op in self.gathers or _is_exchange(op, looped, self.pass_)):
                 behind = _Behind(op)
         return moved
 
     def is_ordered(self, load: Operation) -> bool:
         """True if a load may need a barrier behind what was written before."""
-        self.writes = self.writes or Writes.of(self.ops)
+        self.writes = self.writes or Writes.of(self.ops, self.gathers)
         return self.writes.may_precede(load)
 
 
