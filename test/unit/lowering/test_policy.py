@@ -40,6 +40,7 @@ ELSEWHERE = {
     "analysis/addressing.py": {"MAX_DIVISOR"},
     "analysis/axis_hints.py": {"MOST"},
     "analysis/global_memory.py": {"SECTOR"},
+    "analysis/effects.py": {"_UNCACHED"},
     "analysis/registers.py": {"BESIDE", "_PREDICATE", "_WORD"},
     "analysis/loose.py": {"BYTE"},
     "analysis/residency.py": {"_WARP_GROUP"},
