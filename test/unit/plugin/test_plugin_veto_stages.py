@@ -45,7 +45,7 @@ class Kernel:
         return nullcontext()
 
 
-@pytest.mark.parametrize(("stack", "printed"), [(0, "of ours\nof stock\n"), (8, "of ours\n")])
+@pytest.mark.parametrize(("stack", "printed"), [(0, "of ours\nof stock\n"), (16, "of ours\n")])
 def test_what_stages_print_of_a_kernel_that_is_not_taken_is_held_back(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stack: int, printed: str
 ) -> None:
