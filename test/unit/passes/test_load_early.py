@@ -36,7 +36,7 @@ FENCES = {
     "store": "tt.store %q, %x0 : tensor<512x!tt.ptr<i32>, #a>",
     "atomic": "%old = tt.atomic_rmw add, relaxed, gpu, %q, %x0 : "
     "(tensor<512x!tt.ptr<i32>, #a>, tensor<512xi32, #a>) -> tensor<512xi32, #a>",
-    "barrier": "ttg.barrier all",
+    "barrier": "gpu.barrier",
     "volatile load": "%v = tt.load %p0 {isVolatile = true} : tensor<512x!tt.ptr<i32>, #a>",
     "uncached load": "%v = tt.load %p0 cacheModifier = cv : tensor<512x!tt.ptr<i32>, #a>",
     "impure code": '%v = tt.elementwise_inline_asm "mov.u32 $0, %clock;" '
@@ -218,7 +218,7 @@ def kernels(draw: st.DrawFn) -> list[str]:
     return steps
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(kernels())
 def test_every_load_is_as_early_as_it_can_be_and_no_earlier(steps: list[str]) -> None:
     text = of(*steps)
