@@ -34,9 +34,9 @@ def computes(op: Operation) -> bool:
     return is_pure(op) or (op.name == _CODE and not is_impure_code(op))
 
 
-def is_volatile(load: Operation) -> bool:
-    """True if a load has to see what other threads have written meanwhile, so that its place matters."""
-    attributes = load.attributes
+def is_volatile(access: Operation) -> bool:
+    """True if an access to global memory has to see what other threads have written meanwhile, so that its place matters."""
+    attributes = access.attributes
     if _VOLATILE in attributes and bool(attributes[_VOLATILE].value):
         return True
     if _CACHE in attributes:

@@ -56,7 +56,6 @@ _FUNCTION = "tt.func"
 
 Origins = frozenset[Value | None]
 """The arguments that a pointer may come from; None among them if it may come from elsewhere."""
-_ELSEWHERE: Origins = frozenset((None,))
 
 
 @dataclass

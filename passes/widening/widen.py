@@ -19,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
+from triton_linear.passes.analysis.effects import is_volatile
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.widths import VECTOR, Bit
@@ -38,7 +39,6 @@ ACCESSES: Mapping[str, str] = {
 }
 """Accesses that are made wider, and what they are called."""
 _BITWISE = frozenset({"arith.andi", "arith.ori", "arith.xori"})
-_VOLATILE = "isVolatile"
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     """How to make an access wider, None where that cannot be."""
     place, mask = operands_of(op)
     address = op.operands[place]
-    if not isinstance(address.type, RankedTensorType) or _is_volatile(op):
+    if not isinstance(address.type, RankedTensorType) or is_volatile(op):
         return None
     layout = table.of(address.type)
     if not isinstance(layout, LinearLayout) or not all(table.of(v.type) == layout for v in _tensors(op)):
@@ -175,10 +175,6 @@ def _could_be_less(access: GlobalAccess, layout: LinearLayout, bits: Sequence[Bi
 def _promised(op: Operation) -> int:
     """Elements that an access itself says it has in a vector, whatever is known of its addresses."""
     return op.attributes[VECTORS].value if VECTORS in op.attributes else 1
-
-
-def _is_volatile(op: Operation) -> bool:
-    return _VOLATILE in op.attributes and bool(op.attributes[_VOLATILE].value)
 
 
 def _tensors(op: Operation) -> list[Value]:
