@@ -35,7 +35,7 @@ def computes(op: Operation) -> bool:
 
 
 def is_volatile(access: Operation) -> bool:
-    """True if an access to global memory has to see what other threads have written meanwhile, so that its place matters."""
+    """True if an access has to see what other threads have written meanwhile, so that its place matters."""
     attributes = access.attributes
     if _VOLATILE in attributes and bool(attributes[_VOLATILE].value):
         return True

@@ -186,7 +186,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "widening/widen",
         "_decided",
-        "_is_volatile(op)",
+        "is_volatile(op)",
         "False",
         "a volatile access becomes wider",
         f"{STORED}",
