@@ -13,7 +13,8 @@ from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES, Strategy
 class PipelineOptions:
     """What the passes do; the defaults are the plugin's.
 
-    assign: choose the layouts of all tensors together, and widen accesses to memory.
+    assign: choose the layouts of all tensors together, let loads begin earlier, and widen accesses to memory.
+    layouts: some layout or access may be worth changing; of `assign`, only loads of loops begin earlier if not.
     reductions: split reductions across warps. Needs `lower`: the parts are written for the lowering of this
     package.
     lower: emit code for the remaining conversions, gathers and staged accesses.
@@ -39,6 +40,7 @@ class PipelineOptions:
     free_only: int | None = None
     without: str = ""
     rank: int = 0
+    layouts: bool = True
 
     def __post_init__(self) -> None:
         if self.lowering not in STRATEGIES:
@@ -48,6 +50,11 @@ class PipelineOptions:
     def strategy(self) -> Strategy:
         """The strategy that `lowering` names."""
         return STRATEGIES[self.lowering]
+
+    @property
+    def chooses_layouts(self) -> bool:
+        """True if layouts are chosen."""
+        return self.assign and self.layouts
 
     @property
     def splits_reductions(self) -> bool:

@@ -37,6 +37,7 @@ from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory
+from triton_linear.passes.scheduling.load_ahead import LoadAhead
 from triton_linear.passes.scheduling.load_early import LoadEarly
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
@@ -55,11 +56,11 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     passes: list[Pass] = [AwaitOperands(at_once=options.strategy.awaits_at_once)]
     if options.splits_reductions:
         passes.append(DeferReductions(exact))
-    if options.assign or options.stages_accesses:
+    if options.chooses_layouts or options.stages_accesses:
         passes.append(SplitEpilogues())
-    if options.assign and not exact:  # both change the order in which a dot adds its products
+    if options.chooses_layouts and not exact:  # both change the order in which a dot adds its products
         passes += [NarrowOperands(), PermuteContraction(target, limit)]
-    if options.assign:
+    if options.chooses_layouts:
         passes.append(
             AssignLayouts(
                 target,
@@ -83,10 +84,12 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
             SelectLowering(target, limit, lowering, exact),
         ]
     if options.assign:
+        passes.append(LoadAhead(target))
+    if options.chooses_layouts:
         passes.append(LoadEarly())
     if options.lower:
-        passes += [*([LeaveAlike(target, limit)] if options.assign else []), OutlineConversions()]
-    if options.assign:
+        passes += [*([LeaveAlike(target, limit)] if options.chooses_layouts else []), OutlineConversions()]
+    if options.chooses_layouts:
         passes.append(WidenAccesses())
     return [each for each in passes if each.name != options.without]
 

@@ -19,6 +19,7 @@ from triton_linear.passes.fixes.narrow_operands import NarrowOperands
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions
+from triton_linear.passes.scheduling.load_ahead import LoadAhead
 from triton_linear.passes.scheduling.load_early import LoadEarly
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
@@ -31,6 +32,7 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
     "linear-leave-alike": LeaveAlike,
+    "linear-load-ahead": LoadAhead,
     "linear-load-early": LoadEarly,
     "linear-lower-gathers": LowerGathers,
     "linear-lower-local": LowerLocal,

@@ -11,7 +11,8 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.interfaces import Operation, TritonModule
 from triton_linear.passes.options import PipelineOptions
 
-CONVERT, GATHER, REDUCE = "ttg.convert_layout", "tt.gather", "tt.reduce"
+CONVERT, GATHER, REDUCE, SCAN = "ttg.convert_layout", "tt.gather", "tt.reduce", "tt.scan"
+LOOP, LOAD = "scf.for", "tt.load"
 _SHARED_ACCESSES = frozenset({"ttg.local_load", "ttg.local_store", "ttg.local_alloc"})
 GLOBAL_ACCESSES = frozenset({"tt.load", "tt.store", "amdg.buffer_load", "amdg.buffer_store"})
 _SHAPE = re.compile(r"tensor<((?:\d+x){2,})")
@@ -20,18 +21,29 @@ _POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The numbers of operations of a module that passes may change."""
+    """The numbers of operations of a module that passes may change, and whether it has both loops and loads."""
 
     conversions: int
     gathers: int
     reductions: int
     accesses: int
+    scans: int
+    loads_in_loops: bool
 
     @classmethod
     def among(cls, names: Mapping[str, int]) -> Found:
         """The numbers, from those of all operations by name."""
         accesses = sum(names.get(name, 0) for name in _SHARED_ACCESSES)
-        return cls(names.get(CONVERT, 0), names.get(GATHER, 0), names.get(REDUCE, 0), accesses)
+        loads_in_loops = bool(names.get(LOOP) and names.get(LOAD))
+        conversions, gathers, reductions, scans = (
+            names.get(name, 0) for name in (CONVERT, GATHER, REDUCE, SCAN)
+        )
+        return cls(conversions, gathers, reductions, accesses, scans, loads_in_loops)
+
+    @property
+    def exchanges(self) -> bool:
+        """True if there are operations that may exchange data between warps."""
+        return bool(self.conversions or self.gathers or self.reductions or self.scans or self.accesses)
 
 
 def count_operations(module: TritonModule) -> Found:
@@ -50,7 +62,8 @@ def screened(
 ) -> PipelineOptions | None:
     """The part of `options` that can change a module with these operations; None if nothing can.
 
-    Choosing layouts can save conversions and gathers, and helps accesses with short rows. `has_short_rows` is
+    Choosing layouts can save conversions and gathers, and helps accesses with short rows. Loads of loops may
+    begin an iteration ahead where data is exchanged between warps. `has_short_rows` is
     called only if its result matters, as it takes longest.
     """
     if options.free:
@@ -59,9 +72,10 @@ def screened(
     assigns = assigns or (options.assign and has_short_rows())
     splits = found.reductions and options.splits_reductions
     stages = found.accesses and options.stages_accesses
-    if not (assigns or splits or stages):
+    advances = options.assign and found.loads_in_loops and found.exchanges
+    if not (assigns or splits or stages or advances):
         return None
-    return replace(options, assign=options.assign and assigns)
+    return replace(options, layouts=bool(assigns))
 
 
 def has_short_rows(module: TritonModule) -> bool:

@@ -169,7 +169,8 @@ class Options:
     @property
     def pipeline(self) -> PipelineOptions:
         """Those of the options that the passes take."""
-        return PipelineOptions(**{f.name: getattr(self, f.name) for f in fields(PipelineOptions)})
+        names = (f.name for f in fields(PipelineOptions) if f.name != "layouts")  # which screening decides
+        return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 
 _BESIDE_DECISIONS = (

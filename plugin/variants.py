@@ -1,7 +1,7 @@
 """The variants of a kernel from which `triton-linear tune` chooses by measuring.
 
 A variant is a change of the options in force. Variants differ in what no model decides right for every kernel:
-whether the plugin compiles the kernel, and the five `Part`s. Variants of different parts combine:
+whether the plugin compiles the kernel, and the six `Part`s. Variants of different parts combine:
 `second+matrices+roomy`. With `stock` only those combine that concern registers, and change nothing else.
 """
 
@@ -33,6 +33,7 @@ class Part(Enum):
     LAYOUTS = "which assignment of layouts is taken"
     PRICES = "for how many warps plans and layouts are priced"
     PLANS = "which plans conversions have"
+    LOADS = "when loads begin"
     REGISTERS = "how ptxas allocates registers"
 
 
@@ -105,6 +106,7 @@ def _variant_of(*parts: Part) -> Callable[..., Variant]:
 
 _layouts = _variant_of(Part.LAYOUTS)
 _prices = _variant_of(Part.PRICES)
+_loads = _variant_of(Part.LOADS)
 _registers = _variant_of(Part.REGISTERS)
 
 VARIANTS: Final = {
@@ -137,6 +139,13 @@ VARIANTS: Final = {
             "matrix loads in place of loads of one or two words, whatever the elements are",
             thresholds="matrix_load_bytes=8",
         ),
+        _loads("ahead", "loads of loops an iteration ahead, however few warps fit", thresholds="warps_ahead=0"),
+        _loads(
+            "further",
+            "the same in all loops of a kernel, those without exchanges between warps too",
+            thresholds="warps_ahead=0,ahead_without_exchange=1",
+        ),
+        _loads("behind", "no loads of loops an iteration ahead", without="linear-load-ahead"),
         _registers("unbounded", "registers as ptxas gives them", occupancy=False),
         _registers(
             "roomy",

@@ -134,6 +134,21 @@ class Policy:
     the module, and scratch beside them takes no more to save barriers. Set for AMD GPUs, where the CTAs of a CU
     share its 64 KiB (gfx950: 160 KiB) and the cost of that was not measured."""
 
+    # Which loads begin an iteration ahead (passes/scheduling/load_ahead.py)
+
+    warps_ahead: int = _threshold(20, 0, "warps")
+    """Warps that have to stay resident, as far as registers are estimated, when a loop carries what it loads.
+    On an H200, 33 launches with so many were 1.21 times as fast in the mean (0.97 to 2.04); 21 with fewer, and
+    more registers than `registers_ahead` or fewer warps than `warps_ahead_alike`, 0.91 times (0.44 to 1.22)."""
+    warps_ahead_alike: int = _threshold(12, 0, "warps")
+    """Warps that suffice where registers grow by no more than `registers_ahead`. Four launches with so few were
+    1.17 to 1.47 times as fast; of nine with fewer, two were 1.12 times as fast and six slower, down to 0.89."""
+    registers_ahead: float = _threshold(1.1, UNBOUNDED, "times")
+    """What counts as hardly more registers: the four that `warps_ahead_alike` is about have up to 1.05 times as
+    many. Five with as few warps and 1.16 times as many or more had 0.75 to 1.08 of their speed."""
+    ahead_without_exchange: bool = _threshold(False, True, "yes or no")
+    """True if loops without an exchange between warps load ahead too: a variant of `triton-linear tune`."""
+
     # Accesses to shared memory through another layout (passes/staging)
 
     staging_left: float = _threshold(0.85, 1.0, "part of an access's clocks")
@@ -336,6 +351,8 @@ CDNA: Final = replace(
     loose_bits=0,
     fetch_clocks=0.0,
     leaves_alike=False,
+    warps_ahead=UNBOUNDED,
+    warps_ahead_alike=UNBOUNDED,
 )
 """CDNA, whose clocks follow from manuals: nothing was measured."""
 RDNA: Final = CDNA

@@ -25,13 +25,18 @@ UNORDERED: Final = (
 """Why this package emits no code with scratch in a cluster of several CTAs (`CLUSTERS_ORDERED`)."""
 
 
+def target_field() -> str | None:
+    """The option `target` of a pass: the GPU."""
+    return field(default=None, metadata={"help": "GPU to plan for; the module's own by default"})
+
+
 @dataclass(frozen=True)
 class Planning:
     """The options of a pass that plans conversions."""
 
     name: ClassVar[str]
 
-    target: str | None = field(default=None, metadata={"help": "GPU to plan for; the module's own by default"})
+    target: str | None = target_field()
     scratch_limit: int | None = field(
         default=None,
         metadata={"help": "bytes of shared memory that a plan may use where it can do with less"},
@@ -42,14 +47,22 @@ class Planning:
 
         None if it is not known: then an error is reported and the pass fails.
         """
-        try:
-            gpu = _target_of(module, self.target)
-            look_for_large_tensors(module, gpu, pass_)
-            return priced(gpu, pass_.plans)
-        except ValueError as error:
-            diagnostics.error(module, f"{self.name}: {error}")
-            pass_.signal_pass_failure()
+        gpu = find_target(self.name, module, self.target, pass_)
+        if gpu is None:
             return None
+        look_for_large_tensors(module, gpu, pass_)
+        return priced(gpu, pass_.plans)
+
+
+def find_target(asking: str, module: Operation, name: str | None, pass_: PassRun) -> Target | None:
+    """The target called `name`, or the module's own if that is None. None if it is not known: then an error of
+    the pass that is `asking` is reported, and the pass fails."""
+    try:
+        return _target_of(module, name)
+    except ValueError as error:
+        diagnostics.error(module, f"{asking}: {error}")
+        pass_.signal_pass_failure()
+        return None
 
 
 def _target_of(module: Operation, name: str | None) -> Target:

@@ -7,28 +7,16 @@ from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.passes.analysis.effects import computes, is_volatile
+from triton_linear.passes.analysis.effects import computes
 from triton_linear.passes.analysis.places import LOOPS
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework.base import PassRun
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.framework.verifiers import Verifier
+from triton_linear.passes.scheduling.exchanges import LOAD, is_exchange, lets_pass
 
-LOAD = "tt.load"
-_COMBINES = frozenset({"tt.reduce", "tt.scan"})
-_SHARED = frozenset({"ttg.local_alloc", "ttg.local_load", "ttg.local_store"})
-"""Accesses to shared memory, which Triton puts barriers between."""
-_VIEWS = frozenset({"ttg.memdesc_index", "ttg.memdesc_reshape", "ttg.memdesc_subslice", "ttg.memdesc_trans"})
-_SHAPES = frozenset(
-    {"tt.broadcast", "tt.cat", "tt.expand_dims", "tt.join", "tt.reshape", "tt.split", "tt.trans", "tt.unsplat"}
-)
-_PASSED = _COMBINES | _SHARED | _VIEWS | _SHAPES | {CONVERT, "tt.dot", "tt.gather"}
-"""Operations that a load may pass, besides loads and elementwise ones: they neither write to global
-memory nor wait for what another thread writes there."""
 _ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims"})
 """Operations besides elementwise ones that may move with a load, on whose operands they are."""
 
@@ -105,11 +93,11 @@ class _Mover:
             waits = bool(loaded) and any(operand in loaded for operand in op.operands)
             if waits or op.name == LOAD:
                 loaded.update(op.results)
-            if not (_lets_pass(op) or op in self.gathers):
+            if not (lets_pass(op) or op in self.gathers):
                 behind = None
             elif behind is not None:
                 moved += behind.take(op, self.is_ordered)
-            elif waits and (op in self.gathers or _is_exchange(op, looped, self.pass_)):
+            elif waits and (op in self.gathers or is_exchange(op, looped, self.pass_)):
                 behind = _Behind(op)
         return moved
 
@@ -159,21 +147,3 @@ class _Behind:
                 if (made := self.addresses.pop(operand, None)) is not None:
                     found.append(made)
         return found
-
-
-def _lets_pass(op: Operation) -> bool:
-    """True if a load may come before an operation that comes before it in the block."""
-    if op.name == LOAD:
-        return not is_volatile(op)
-    return op.name in _PASSED or computes(op)
-
-
-def _is_exchange(op: Operation, looped: bool, pass_: PassRun) -> bool:
-    """True if an operation that has a barrier, or may have one, is worth a load in front of it."""
-    if op.name == CONVERT and (looped or ll.PARTIALS not in op.attributes):
-        plan = pass_.plans.of(op)
-        return plan is None or (isinstance(plan, SharedPlan) and plan.scope != "warp")
-    if op.name in _COMBINES and looped:
-        layout, axis = pass_.layouts.of(op.operands[0].type), op.attributes["axis"].value
-        return not isinstance(layout, LinearLayout) or any(basis[axis] for basis in dict(layout.bases)[WARP])
-    return bool(op.name == "tt.gather") or (looped and op.name in _SHARED)

@@ -34,7 +34,7 @@ from triton_linear.tools.measuring.child import NO_ROOM, Child, MeasuringPlan, c
 from triton_linear.tools.measuring.shared import SharedStages, shared_stages
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.support.modes import VARIANT
-from triton_linear.variants import OURS, STOCK, keeps_stock, refinements
+from triton_linear.variants import OURS, STOCK, Part, keeps_stock, refinements, variant
 
 CONTEST = "contest"
 """The mode of the record with the result for a launch."""
@@ -68,7 +68,7 @@ class Variants:
     """Compiles variants of one kernel into Triton's cache.
 
     Stages with equal inputs run once. If the plugin has nothing to do, no further variant with other code than
-    stock Triton's is compiled.
+    stock Triton's is compiled, unless it concerns loads of loops.
     """
 
     def __init__(self, kernel: Any) -> None:
@@ -78,17 +78,17 @@ class Variants:
 
     def make(self, name: str) -> CompiledVariant:
         """Compile a variant. Raises the exception of the compile."""
-        if self._idle is not None and not keeps_stock(name):
+        if self._idle is not None and not (keeps_stock(name) or Part.LOADS in variant(name).parts):
             return self._idle
         with shared_stages(self._known):
             kernel, reports = compiled(self._kernel, f"{VARIANT}:{name}")
         report = reports[-1]
-        variant = CompiledVariant(
+        made = CompiledVariant(
             report.outcome.value, report.key, report.target, report.error, code_digest(kernel)
         )
         if name == OURS and report.outcome is Outcome.NOTHING_TO_DO:
-            self._idle = variant
-        return variant
+            self._idle = made
+        return made
 
 
 class CompiledFile:

@@ -6,6 +6,7 @@ from code_mutants_base import CodeMutant, emitted
 
 GATHER = "test/unit/lowering/test_gather.py"
 AWAIT = "test/unit/passes/test_await_operands.py"
+AHEAD = "test/unit/passes/test_load_ahead.py"
 EARLY = "test/unit/passes/test_load_early.py"
 DECISIONS = "test/unit/passes/assignment/test_assign_decisions.py"
 EPILOGUES = "test/unit/passes/epilogues/test_split_epilogues.py"
@@ -415,8 +416,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     # --- loads before exchanges
     rewritten(
-        "scheduling/load_early",
-        "_lets_pass",
+        "scheduling/exchanges",
+        "lets_pass",
         "not is_volatile(op)",
         "True",
         "loads pass volatile ones",
@@ -431,12 +432,44 @@ MUTANTS: tuple[CodeMutant, ...] = (
         f"{EARLY}::test_load_that_needs_the_exchange_stays_and_holds_back_no_other",
     ),
     rewritten(
-        "scheduling/load_early",
-        "_is_exchange",
+        "scheduling/exchanges",
+        "is_exchange",
         "looped and op.name in _SHARED",
         "op.name in _SHARED",
         "loads outside of loops come before accesses to shared memory",
         f"{EARLY}::test_accesses_to_shared_memory_count_in_loops",
+    ),
+    rewritten(
+        "scheduling/load_ahead",
+        "_load",
+        "[runs, rest[0], none]",
+        "[runs, rest[0], rest[0]]",
+        "a masked load is done for an iteration that does not run",
+        f"{AHEAD}::test_every_kind_of_load_in_loops_of_any_length",
+    ),
+    rewritten(
+        "scheduling/load_ahead",
+        "_Advance._loaded",
+        "_UNSIGNED in loop.attributes",
+        "True",
+        "a counter is compared without its sign",
+        f"{AHEAD}::test_counters_below_zero",
+    ),
+    rewritten(
+        "scheduling/load_ahead",
+        "_repeats",
+        "op.name in _DIVISIONS",
+        "False",
+        "an iteration that does not run may divide by zero",
+        f"{AHEAD}::test_loops_that_stay",
+    ),
+    rewritten(
+        "scheduling/load_ahead",
+        "_Advance.of",
+        "not writes.may_precede(op)",
+        "True",
+        "a load is begun before what it reads is stored",
+        f"{AHEAD}::test_loops_that_stay",
     ),
     rewritten(
         "analysis/writes",

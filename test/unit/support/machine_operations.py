@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from triton_linear.dialect.mlir_adapter import DenseElementsAttr, IntegerAttr, Operation, RankedTensorType, Type
+from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, RankedTensorType, Type
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.contraction.ties import extents
@@ -156,7 +156,7 @@ def _constant(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any
             return [
                 wrapped(np.array(entries, np.int64).reshape(shape_of(result.type)), machine.bits(result.type))
             ]
-    if isinstance(attribute, IntegerAttr):
+    if isinstance(attribute.value, int):  # or bool
         return [wrapped(np.asarray(int(attribute.value), np.int64), machine.bits(result.type))]
     return [mixed(named(attribute.value))]
 
