@@ -27,6 +27,7 @@ _EVERYWHERE = (
     "assign_reductions",
     "assign_shapes",
     "defer",
+    "load_*",
     "reductions*",
     "versions*",
 )

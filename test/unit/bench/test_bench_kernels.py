@@ -99,8 +99,7 @@ def test_a_kernel_compiles_without_a_gpu_and_its_conversions_are_told(
     )
     printed = capsys.readouterr().out
     assert "add_transposed" in printed and "gluon_row_norms" in printed
-    assert printed.count("stock 1 conversions; ours {'cta-shared': 1}") == 1
-    assert printed.count("stock 1 conversions; ours {'triton': 1}") == 1  # alike
+    assert printed.count("stock 1 conversions; ours {'cta-shared': 1}") == 2
     assert "ttg.convert_layout" in (tmp_path / "add_transposed-add_transposed-stock.ttgir").read_text()
 
 
