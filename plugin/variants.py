@@ -142,8 +142,8 @@ VARIANTS: Final = {
         _loads("ahead", "loads of loops an iteration ahead, however few warps fit", thresholds="warps_ahead=0"),
         _loads(
             "further",
-            "the same in all loops of a kernel, those without exchanges between warps too",
-            thresholds="warps_ahead=0,ahead_without_exchange=1",
+            "the same in loops without exchanges between warps, and in pipelined ones",
+            thresholds="warps_ahead=0,ahead_without_exchange=1,ahead_beside_dots=1",
         ),
         _loads("behind", "no loads of loops an iteration ahead", without="linear-load-ahead"),
         _registers("unbounded", "registers as ptxas gives them", occupancy=False),

@@ -148,6 +148,9 @@ class Policy:
     many. Five with as few warps and 1.16 times as many or more had 0.75 to 1.08 of their speed."""
     ahead_without_exchange: bool = _threshold(False, True, "yes or no")
     """True if loops without an exchange between warps load ahead too: a variant of `triton-linear tune`."""
+    ahead_beside_dots: bool = _threshold(False, True, "yes or no")
+    """True if loops that Triton has pipelined, and those with dots of warp groups, load ahead what leads to no
+    dot: in the same variant. Not measured."""
 
     # Accesses to shared memory through another layout (passes/staging)
 

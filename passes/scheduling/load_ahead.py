@@ -39,6 +39,16 @@ _PASSED = frozenset({"tt.store", _BRANCH, _YIELD})
 """Operations that a load may pass, besides those of `exchanges.lets_pass`."""
 _BOUNDS = 3
 """Operands of a loop before what it carries: its lower bound, its upper bound and its step."""
+_WAIT = "ttg.async_wait"
+"""Has a barrier."""
+_PIPELINED = frozenset(
+    {
+        *(_WAIT, "ttg.async_commit_group", "ttg.async_copy_global_to_local", "ttg.local_dealloc"),
+        *("ttng.fence_async_shared", "ttng.warp_group_dot", "ttng.warp_group_dot_wait"),
+    }
+)
+"""What loops have that Triton has pipelined, or dots of warp groups: a load may pass that too, but Triton has
+taken those ahead that lead to dots."""
 _ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims", "tt.make_range", "tt.splat", "tt.trans"})
 """Operations besides elementwise ones that may be done for the next iteration too."""
 _OTHERS = "tt.extern_elementwise"
@@ -105,7 +115,8 @@ class LoadAhead:
         if gpu is None:
             return False
         gathers = gather_calls(ops)
-        bodies = [_Body.of(each, gathers, pass_) for each in loops]
+        passed = _PASSED | _PIPELINED if gpu.policy.ahead_beside_dots else _PASSED
+        bodies = [_Body.of(each, gathers, passed, pass_) for each in loops]
         found = [
             body
             for body in bodies
@@ -185,8 +196,11 @@ class _Body:
         self.numbers = {argument: number for number, argument in enumerate(self.block.arguments)}
 
     @classmethod
-    def of(cls, loop: Operation, gathers: frozenset[Operation], pass_: PassRun) -> _Body | None:
-        """The body of a loop; None if it is another one. gathers: calls of gathers."""
+    def of(
+        cls, loop: Operation, gathers: frozenset[Operation], passed: frozenset[str], pass_: PassRun
+    ) -> _Body | None:
+        """The body of a loop; None if it is another one. gathers: calls of gathers. passed: operations that a
+        load may pass besides those of `exchanges.lets_pass`."""
         block = loop.regions[0].blocks[0]
         ops = [view.operation for view in block.operations]
         if not any(op.name == LOAD for op in ops):
@@ -194,9 +208,11 @@ class _Body:
         exchange = None
         for op in ops:
             inside = list(_inside([op]))
-            if not all(lets_pass(each) or each in gathers or each.name in _PASSED for each in inside):
+            if not all(lets_pass(each) or each in gathers or each.name in passed for each in inside):
                 return None
-            if exchange is None and any(each in gathers or is_exchange(each, True, pass_) for each in inside):
+            if exchange is None and any(
+                each in gathers or each.name == _WAIT or is_exchange(each, True, pass_) for each in inside
+            ):
                 exchange = op
         return cls(loop, block, ops, exchange)
 

@@ -242,6 +242,16 @@ def test_loops_without_exchanges_go_ahead_where_a_policy_says_so() -> None:
     assert not stays(text, target=with_policy(target("cuda:90"), ahead_without_exchange=True).spelled)
 
 
+def test_pipelined_loops_go_ahead_where_a_policy_says_so() -> None:
+    text = of(loop("%w = ttg.async_wait {num = 0 : i32}", OFFSETS, LOADED, EXCHANGED, STORED))
+    assert stays(text)
+    root = upstream(text)
+    gpu = with_policy(target("cuda:90"), ahead_beside_dots=True).spelled
+    assert run_passes(root, [LoadAhead(target=gpu)], verify=True).succeeded
+    names = [op.name for op in body_of(root)]
+    assert names.index(LOAD) < names.index("ttg.async_wait")  # which has a barrier
+
+
 def test_what_is_undefined_past_the_last_iteration_masks_nothing() -> None:
     """There a shift by 32 bits makes a mask that is undefined, and so is its conjunction with anything."""
     numbers = "%two = arith.constant 2 : i32\n%sixteen = arith.constant 16 : i32"
