@@ -6,6 +6,7 @@
 #   compile         kernels of other packages for stock Triton, on all cores
 #   foreign         tune them
 #   foreign-after   stock Triton, ours, what was decided, and exact, side by side
+#   foreign-plain   stock Triton and ours side by side, without decisions; $BESIDE names variants beside these
 #   kernels         tune the kernels of bench.kernels, in the configurations of an earlier kernels.json ($CONFIGS)
 #   kernels-after   stock Triton, ours and what was decided, side by side
 #   rotary          RMS norm with rotary embedding through torch.compile, at every configuration that Inductor tries
@@ -35,6 +36,10 @@ case $step in
         "$python" -m bench.foreign --cache "$TRITON_CACHE_DIR" --jobs "$cores" --beside decided,exact --budget "$seconds" \
             "${only[@]}" --output "$output"
         ;;
+    foreign-plain)
+        "$python" -m bench.foreign --cache "$TRITON_CACHE_DIR" --jobs "$compilers" ${BESIDE:+--beside "$BESIDE"} --budget "$seconds" \
+            "${only[@]}" --output "$output"
+        ;;
     kernels) tune tune-kernels bench.kernels.program --configs "$configs" "${only[@]}" ;;
     kernels-after)
         "$python" -m bench.kernels --configs "$configs" --modes stock,ours,decided --turns 25 --budget "$seconds" \
@@ -43,7 +48,7 @@ case $step in
     rotary)
         "$python" -m bench.configurations --only '^rms_norm_rotary$' --budget "$seconds" --output "$output"
         ;;
-    *) sed -n '2,11p' "$0" && exit 2 ;;
+    *) sed -n '2,12p' "$0" && exit 2 ;;
 esac
 status=$?
 cp "$TRITON_HOME"/.triton/triton-linear/decisions.sqlite "$output" 2>/dev/null
