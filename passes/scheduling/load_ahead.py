@@ -26,6 +26,7 @@ from triton_linear.passes.analysis.effects import is_pure
 from triton_linear.passes.analysis.registers import BESIDE, live_by_place
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
+from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.planning import find_target, target_field, unfit, warps_of
@@ -127,14 +128,15 @@ class LoadAhead:
         advances = [advance for advance in advances if advance.loads]
         live = live_by_place(op) if advances else {}
         most, warps = max(live.values(), default=0.0), warps_of(op)
-        advances = [
-            advance
-            for advance in advances
-            if _has_registers(most, max(most, advance.words(live, pass_)), warps, gpu)
-        ]
+        changed = False
         for advance in advances:
-            advance.rewrite()
-        if not advances:
+            after = max(most, advance.words(live, pass_))
+            fits = _has_registers(most, after, warps, gpu)
+            advance.remark(most, after, fits)
+            if fits:
+                advance.rewrite()
+                changed = True
+        if not changed:
             return False
         op.attributes[ll.EARLY] = UnitAttr.get(op.context)
         return None
@@ -288,6 +290,14 @@ class _Advance:
         holds at each operation now."""
         now = max((live.get(each, 0.0) for each in _inside(self.body.ops)), default=0.0)
         return now + sum(words_of(load.results[0].type, pass_.layouts) for load in self.loads)
+
+    def remark(self, before: float, after: float, fits: bool) -> None:
+        """Say whether the loads go ahead. before, after: words that a thread holds without that and with it."""
+        if diagnostics.wanted():
+            loads = "1 load" if len(self.loads) == 1 else f"{len(self.loads)} loads"
+            registers = f"{BESIDE + after:.0f} registers of a thread instead of {BESIDE + before:.0f}"
+            done = "an iteration ahead" if fits else "not an iteration ahead: too few warps would stay resident"
+            diagnostics.remark(self.body.loop, f"{loads} of the loop {done}, with an estimated {registers}")
 
     def rewrite(self) -> None:
         """Carry what the loads load: in front of the loop for its first iteration, in each for the next."""

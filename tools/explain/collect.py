@@ -192,23 +192,26 @@ def _bits_of(type_: Type) -> int:
 
 
 _ASSIGNED = re.compile(r"layouts (of partition \d+ )?are assigned")
+_AHEAD = re.compile(r"\d+ loads? of the loop")
 
 
 def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
-    """The effects of layout assignment, with source lines, from the remarks of its passes; empty if there are
-    none.
+    """The effects of layout assignment, and what loads of loops begin earlier, with source lines, from the
+    remarks of the passes; empty if there are none.
     """
-    lines = []
+    lines, ahead = [], []
     for remark in compilation.remarks:
         if remark.message.startswith(("layouts ", "the contraction")):
             lines.append(remark.message.partition(" (a clock outside")[0])
         if _ASSIGNED.match(remark.message):
             lines += [f"  {_line(note)}{note.message}" for note in remark.notes]
+        if _AHEAD.match(remark.message):
+            ahead.append(f"{_line(remark)}{remark.message}")
     if not lines:
-        return ()
+        return tuple(ahead)
     made = sum(one.made for one in compilation.conversions)
     head = f"{before} conversion{'s' * (before != 1)} before layouts were chosen"
-    return (f"{head}: {compilation.avoided} avoided; {made} made by our passes", *lines)
+    return (f"{head}: {compilation.avoided} avoided; {made} made by our passes", *lines, *ahead)
 
 
 def _line(note: Diagnostic) -> str:

@@ -267,6 +267,17 @@ def test_what_is_undefined_past_the_last_iteration_masks_nothing() -> None:
     assert runs == {"arith.cmpi"}
 
 
+@pytest.mark.parametrize(
+    ("elements", "said"),
+    [(512, "1 load of the loop an iteration ahead, "), (65536, "1 load of the loop not an iteration ahead: ")],
+)
+def test_remarks_say_what_registers_decided(elements: int, said: str) -> None:
+    text = of(loop(OFFSETS, LOADED, EXCHANGED, STORED)).replace("512", str(elements))
+    done = run_passes(upstream(text), [LoadAhead()])
+    assert said in str(done.diagnostics)
+    assert "registers of a thread instead of" in str(done.diagnostics)
+
+
 def test_many_operations_may_lead_to_an_address() -> None:
     chain = [f"%a{n} = arith.addi %a{n - 1}, %far : {A}" for n in range(1, 1500)]
     loads = f"%a0 = tt.splat %i : i32 -> {A}", *chain, f"%at = tt.addptr %p, %a1499 : {P}, {A}", LOADED

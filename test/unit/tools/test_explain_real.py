@@ -215,3 +215,11 @@ def test_what_layouts_save_is_said_by_line() -> None:
     for line in lines:
         number = int(line.split(":")[1])
         assert re.search(r"tt\.|ttg\.|arith\.|math\.", path.read_text().splitlines()[number - 1])
+
+
+def test_loops_that_load_ahead_are_said_by_line() -> None:
+    path = Path(__file__).parents[2] / "lit" / "passes" / "load-ahead.mlir"
+    text = path.read_text().split("// -----")[0]
+    said = explained(text, str(path), "cuda:90").assignment
+    number = next(n for n, line in enumerate(text.splitlines(), 1) if "scf.for %i" in line)
+    assert said[-1].startswith(f"load-ahead.mlir:{number}: 1 load of the loop an iteration ahead, with ")
