@@ -63,8 +63,8 @@ def screened(
     """The part of `options` that can change a module with these operations; None if nothing can.
 
     Choosing layouts can save conversions and gathers, and helps accesses with short rows. Loads of loops may
-    begin an iteration ahead where data is exchanged between warps. `has_short_rows` is
-    called only if its result matters, as it takes longest.
+    begin an iteration ahead where data is exchanged between warps. `has_short_rows` is called only if its
+    result matters, as it takes longest.
     """
     if options.free:
         return options if found.conversions else None

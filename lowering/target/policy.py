@@ -138,8 +138,8 @@ class Policy:
 
     warps_ahead: int = _threshold(20, 0, "warps")
     """Warps that have to stay resident, as far as registers are estimated, when a loop carries what it loads.
-    On an H200, 33 launches with so many were 1.21 times as fast in the mean (0.97 to 2.04); 21 with fewer, and
-    more registers than `registers_ahead` or fewer warps than `warps_ahead_alike`, 0.91 times (0.44 to 1.22)."""
+    On an H200, 33 launches with so many were 1.21 times as fast in the mean (0.97 to 2.04). The 21 that stay as
+    they are would have had 0.91 of their speed (0.44 to 1.22). Unbounded for AMD GPUs: not measured there."""
     warps_ahead_alike: int = _threshold(12, 0, "warps")
     """Warps that suffice where registers grow by no more than `registers_ahead`. Four launches with so few were
     1.17 to 1.47 times as fast; of nine with fewer, two were 1.12 times as fast and six slower, down to 0.89."""

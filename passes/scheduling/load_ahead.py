@@ -113,7 +113,7 @@ class LoadAhead:
         if not loops or not any(each.name == LOAD for each in ops) or unfit(op, ops) is not None:
             return False
         gpu = find_target(self.name, op, self.target, pass_)
-        if gpu is None:
+        if gpu is None or min(gpu.policy.warps_ahead, gpu.policy.warps_ahead_alike) > gpu.resident_warps:
             return False
         gathers = gather_calls(ops)
         passed = _PASSED | _PIPELINED if gpu.policy.ahead_beside_dots else _PASSED

@@ -16,8 +16,11 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Module, Operation, Value, operations
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.scheduling.exchanges import LOAD
 from triton_linear.passes.scheduling.load_ahead import LoadAhead, _has_registers
+from triton_linear.screen import Found, screened
 
 A, B = "tensor<512xi32, #a>", "tensor<512xi32, #b>"
 P, M = "tensor<512x!tt.ptr<i32>, #a>", "tensor<512xi1, #a>"
@@ -312,6 +315,29 @@ def test_clusters_stay() -> None:
     root.operation.attributes["ttg.num-ctas"] = Attribute.parse("2 : i32", root.context)
     assert run_passes(root, [LoadAhead()]).succeeded
     assert ll.EARLY not in root.operation.attributes
+
+
+def test_screening_keeps_loops_that_load_and_scan() -> None:
+    """A kernel that has nothing else for the passes."""
+    for names, stays_in in (
+        ({"scf.for": 1, "tt.load": 1, "tt.scan": 1}, True),
+        ({"scf.for": 1, "tt.load": 1}, False),
+        ({"tt.load": 1, "tt.scan": 1}, False),
+    ):
+        left = screened(PipelineOptions(), Found.among(names), lambda: False)
+        assert (left is not None) == stays_in
+        if left is not None:
+            assert [each.name for each in pipeline(left, "cuda:90")].count(LoadAhead.name) == 1
+            assert not left.chooses_layouts
+        assert (
+            screened(PipelineOptions(assign=False, reductions=False), Found.among(names), lambda: False) is None
+        )
+
+
+def test_nothing_is_said_for_gpus_where_no_loop_goes_ahead() -> None:
+    text = of(loop(OFFSETS, LOADED, EXCHANGED, STORED))
+    done = run_passes(upstream(text), [LoadAhead(target="hip:gfx942")])
+    assert done.succeeded and not done.diagnostics
 
 
 @st.composite

@@ -70,3 +70,7 @@ def planned(
 
 def emitted(file: str, function: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
     return CodeMutant(f"lowering/{file}.py", function, old, new, breaks, tests or (*RUN, *FUZZ))
+
+
+def rewritten(file: str, function: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
+    return CodeMutant(f"passes/{file}.py", function, old, new, breaks, tests)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from code_mutants_base import CodeMutant, emitted
+from code_mutants_base import CodeMutant, emitted, rewritten
 
 GATHER = "test/unit/lowering/test_gather.py"
 AWAIT = "test/unit/passes/test_await_operands.py"
-AHEAD = "test/unit/passes/test_load_ahead.py"
-EARLY = "test/unit/passes/test_load_early.py"
 DECISIONS = "test/unit/passes/assignment/test_assign_decisions.py"
 EPILOGUES = "test/unit/passes/epilogues/test_split_epilogues.py"
 PRICED = "test/unit/passes/test_priced_choices.py"
@@ -29,11 +27,6 @@ LOCAL = "test/unit/passes/test_local.py"
 FAMILY = f"{LOCAL}::test_every_layout_of_the_family_holds_the_same_elements_in_each_warp[cuda:90]"
 INSIDE = f"{LOCAL}::test_a_staged_access_stays_inside_the_warps_and_pays[cuda:90]"
 IN_WORDS = f"{LOCAL}::test_bytes_that_lie_the_other_way_are_stored_in_words"
-
-
-def rewritten(file: str, function: str, old: str, new: str, breaks: str, *tests: str) -> CodeMutant:
-    return CodeMutant(f"passes/{file}.py", function, old, new, breaks, tests)
-
 
 MUTANTS: tuple[CodeMutant, ...] = (
     # --- prices
@@ -413,79 +406,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "weights.is_elementwise(op.name) and (not len(op.regions))",
         "functions of others are called for parts, and later",
         f"{EPILOGUES}::test_what_functions_of_others_may_do_is_done_once_and_in_its_place",
-    ),
-    # --- loads before exchanges
-    rewritten(
-        "scheduling/exchanges",
-        "lets_pass",
-        "not is_volatile(op)",
-        "True",
-        "loads pass volatile ones",
-        f"{EARLY}::test_nothing_passes",
-    ),
-    rewritten(
-        "scheduling/load_early",
-        "_Behind.take",
-        "any((operand in self.late for operand in op.operands))",
-        "False",
-        "loads do not wait for the addresses that an exchange gives",
-        f"{EARLY}::test_load_that_needs_the_exchange_stays_and_holds_back_no_other",
-    ),
-    rewritten(
-        "scheduling/exchanges",
-        "is_exchange",
-        "looped and op.name in _SHARED",
-        "op.name in _SHARED",
-        "loads outside of loops come before accesses to shared memory",
-        f"{EARLY}::test_accesses_to_shared_memory_count_in_loops",
-    ),
-    rewritten(
-        "scheduling/load_ahead",
-        "_load",
-        "[runs, rest[0], none]",
-        "[runs, rest[0], rest[0]]",
-        "a masked load is done for an iteration that does not run",
-        f"{AHEAD}::test_every_kind_of_load_in_loops_of_any_length",
-    ),
-    rewritten(
-        "scheduling/load_ahead",
-        "_Advance._loaded",
-        "_UNSIGNED in loop.attributes",
-        "True",
-        "a counter is compared without its sign",
-        f"{AHEAD}::test_counters_below_zero",
-    ),
-    rewritten(
-        "scheduling/load_ahead",
-        "_repeats",
-        "op.name in _DIVISIONS",
-        "False",
-        "an iteration that does not run may divide by zero",
-        f"{AHEAD}::test_loops_that_stay",
-    ),
-    rewritten(
-        "scheduling/load_ahead",
-        "_Advance.of",
-        "not writes.may_precede(op)",
-        "True",
-        "a load is begun before what it reads is stored",
-        f"{AHEAD}::test_loops_that_stay",
-    ),
-    rewritten(
-        "analysis/writes",
-        "Writes._end",
-        "self.places.ends[loops[-1]] if loops else self.places.numbers[op]",
-        "self.places.numbers[op]",
-        "what an iteration writes is not seen by loads of the next",
-        f"{EARLY}::test_load_of_what_an_iteration_writes_stays_in_the_next",
-    ),
-    rewritten(
-        "analysis/writes",
-        "Writes._trace",
-        "passed_to(value)",
-        "passed_to(value)[:1]",
-        "pointers are what a loop begins with",
-        f"{EARLY}::test_load_of_what_was_written_stays_behind_the_barrier",
     ),
     # --- new conversions beside dots
     rewritten(
