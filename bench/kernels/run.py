@@ -230,8 +230,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run and write; see the module's docstring."""
     options = parse(argv)
     if options.list:
-        for case in cases():
-            print(f"{case.name:32} {case.group:14} {case.kind}")
+        listed = cases()
+        width = max(len(case.name) for case in listed)
+        for case in listed:
+            print(f"{case.name:{width}}  {case.group:14} {case.kind}")
         return 0
     if options.dry:
         from .dry import compile_all
