@@ -1,7 +1,7 @@
 """Random conversions in warp-specialised regions on a GPU: bit for bit, and how long they take beside stock's.
 
     python -m bench.gpu_partitions [--count 150] [--seed 1] [--dry cuda:90] [--output FOLDER]
-                                   [--thresholds NAME=VALUE,...]
+                                   [--thresholds NAME=VALUE,...] [--beside WHAT,...]
 
 A kernel has two conversions in loops that run at the same time: one by the kernel's own four warps, and one by
 a partition of 1, 2, 4 or 8. Every register of every thread is compared with stock Triton's, and with what the
@@ -10,6 +10,10 @@ whose loops convert nothing. The results go to gpu_partitions.json, a summary to
 standard output; the exit status is 1 unless all registers are as they must be. `--dry` compiles for a target
 without launching anything, and runs the plugin's code in the interpreter, with all its warps. `--thresholds`
 changes thresholds (docs/policy.md) of the target in the plugin's compiles.
+
+`--beside` has more compiled and timed: variants of `triton-linear tune` (docs/tune.md), and the plugin with
+other thresholds (`loose_bits=16`, several with + between them). `decided` is then what tuning would give: the
+fastest of all by every other turn, timed in the turns between.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +48,7 @@ from triton_linear.tools.fuzzing.pairs import as_program
 from triton_linear.tools.fuzzing.partitions import examine_partitions
 from triton_linear.tools.fuzzing.random_layouts import random_pair
 from triton_linear.tools.support.isolated import Isolation, Lost
+from triton_linear.variants import variant
 
 from .harness.cases import chosen
 from .harness.child import Child, empty_cache
@@ -52,6 +57,8 @@ from .harness.progress import progress
 from .harness.report import listed, measured_on, page, table
 
 BASELINE = "baseline"
+STOCK, OURS = METHODS
+DECIDED = "decided"
 MODULES = (__name__, "bench.gpu_random.warm")
 SECONDS = 20
 OWN_WARPS = 4
@@ -62,7 +69,9 @@ MOST_BYTES = 64 << 10
 PILOT_STEPS = 200
 LAUNCH_SECONDS = 0.004
 MOST_STEPS = 200_000
-TURNS = 9
+TURNS = 10
+WINS_BY = 0.01
+"""The part of stock Triton's time that a variant has to save to be taken in its place."""
 NOTHING = 1e-6
 """Microseconds of an iteration of one CTA of many that are a clock of the GPU, or less."""
 
@@ -143,14 +152,15 @@ def kernel_text(case: PartitionCase, target: str, baseline: bool = False) -> str
 def build(case: PartitionCase, method: str, target: str, thresholds: str = "") -> Binary:
     """Compile one kernel; raises where that fails, and where the plugin would leave it to Triton.
 
-    thresholds: changes to those of the target, in the syntax that `targets.target` reads; for `ours` only.
+    method: stock, ours, the baseline, or what `--beside` names. thresholds: changes to those of the target, in
+    the syntax that `targets.target` reads; not for stock and the baseline.
     """
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, empty_cache():
         path = Path(folder) / "kernel.ttgir"
         path.write_text(kernel_text(case, target, baseline=method == BASELINE))
-        ours = pinned(Options(strict=True, assign=False, thresholds=thresholds))
-        with ours if method == "ours" else nullcontext([]) as reports:
+        options_of = _options(method, thresholds)
+        with nullcontext([]) if options_of is None else pinned(options_of) as reports:
             options = {"num_warps": case.own.warps}
             kernel = triton.compile(str(path), target=gpu_target(target), options=options)
     plans = [plan for r in reports for plan in (*(c.lowering for c in r.conversions), *["folded"] * r.folded)]
@@ -162,6 +172,16 @@ def build(case: PartitionCase, method: str, target: str, thresholds: str = "") -
         tuple(plans),
         time.perf_counter() - begun,
     )
+
+
+def _options(method: str, thresholds: str) -> Options | None:
+    """The plugin's options for a method; None for those without it. Raises ValueError for another."""
+    if method in (STOCK, BASELINE):
+        return None
+    ours = Options(strict=True, assign=False, thresholds=thresholds)
+    if "=" in method:
+        return replace(ours, thresholds=",".join(filter(None, (thresholds, *method.split("+")))))
+    return variant(method).of(ours)
 
 
 def interpret(case: PartitionCase, target: str) -> str:
@@ -245,43 +265,81 @@ def timed(case: PartitionCase, built: dict[str, Binary]) -> dict[str, float]:
         ctas = max(1, kernel.resident()) * device().multiprocessors
         kernel.unload()
         launchers[method] = _Launcher(case, binary, ctas)
-    taken: dict[str, float] = {}
+    steps: dict[str, int] = {}
     for method, launcher in launchers.items():
         launcher.launch(PILOT_STEPS)
         each = max(1e-9, (launcher.launch(PILOT_STEPS) - launcher.launch(0)) / PILOT_STEPS)
-        steps = int(min(MOST_STEPS, max(PILOT_STEPS, LAUNCH_SECONDS / each)))
-        pairs = [(launcher.launch(steps), launcher.launch(0)) for _ in range(TURNS)]
-        # A GPU that holds more CTAs does more in the same time.
-        taken[method] = statistics.median(long - short for long, short in pairs) / steps / launcher.ctas * 1e6
+        steps[method] = int(min(MOST_STEPS, max(PILOT_STEPS, LAUNCH_SECONDS / each)))
+    taken: dict[str, list[float]] = {method: [] for method in launchers}
+    for _ in range(TURNS):
+        for method, launcher in launchers.items():
+            spent = launcher.launch(steps[method]) - launcher.launch(0)
+            # A GPU that holds more CTAs does more in the same time.
+            taken[method].append(spent / steps[method] / launcher.ctas * 1e6)
     for launcher in launchers.values():
         launcher.close()
-    return taken
+    found: dict[str, Any] = {method: statistics.median(times) for method, times in taken.items()}
+    return found | ({DECIDED: decided(taken)} if len(built) > len(METHODS) + 1 else {})
+
+
+def decided(taken: dict[str, list[float]]) -> dict[str, Any]:
+    """What tuning would give: the fastest method by every other turn, and its time in the turns between, with
+    those of stock Triton and the baseline."""
+    chosen = {method: statistics.median(times[::2]) for method, times in taken.items() if method != BASELINE}
+    best = min(chosen, key=chosen.__getitem__)
+    if chosen[best] > (1 - WINS_BY) * chosen[STOCK]:
+        best = STOCK
+    others = {method: statistics.median(taken[method][1::2]) for method in (STOCK, BASELINE)}
+    return {"method": best, DECIDED: statistics.median(taken[best][1::2]), **others}
 
 
 def examine(
-    cases: Sequence[PartitionCase], thresholds: str, target: str, dry: bool, workers: int
+    cases: Sequence[PartitionCase],
+    thresholds: str,
+    beside: Sequence[str],
+    target: str,
+    dry: bool,
+    workers: int,
 ) -> dict[str, Any]:
     """The records of all kernels, in order, and how many seconds each step took."""
     clock = [time.perf_counter()]
-    methods = (*METHODS, BASELINE)
+    methods = (STOCK, OURS, BASELINE, *beside)
     work = [(case, method, target, thresholds) for case in cases for method in methods]
     with progress("compile", len(work)) as tick:
-        built = Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick)
+        binaries = iter(Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick))
     clock.append(time.perf_counter())
     child = Child()
     records = []
     with progress("judge" if dry else "run", len(cases)) as tick:
-        for case, *binaries in zip(cases, *(built[n::3] for n in range(3)), strict=True):
+        for case in cases:
+            built = {method: next(binaries) for method in methods}
             execute = partial(_interpreted, target) if dry else partial(_apart, child)
-            record = judge(case, binaries[0], binaries[1], execute)
-            if not dry and record["outcome"] == random_run.IDENTICAL and not isinstance(binaries[2], Lost):
-                record["microseconds"] = child.ask(timed, case, dict(zip(methods, binaries, strict=True)))
+            record = judge(case, built[STOCK], built[OURS], execute)
+            if not dry:
+                record |= _others(child, case, {method: built[method] for method in beside})
+                right = [m for m in beside if record["beside"][m] == random_run.NO_STOCK]
+                whole = {method: built[method] for method in (STOCK, OURS, BASELINE, *right)}
+                if record["outcome"] == random_run.IDENTICAL and not isinstance(built[BASELINE], Lost):
+                    record["microseconds"] = child.ask(timed, case, whole)
             records.append(record)
             tick()
     child.close()
     clock.append(time.perf_counter())
     seconds = {"compile": round(clock[1] - clock[0], 1), "run": round(clock[2] - clock[1], 1)}
-    return {"thresholds": thresholds, "seconds": seconds, "workers": workers, "records": records}
+    report = {"thresholds": thresholds, "beside": list(beside), "seconds": seconds}
+    return report | {"workers": workers, "records": records}
+
+
+def _others(child: Child, case: PartitionCase, built: dict[str, Binary | Lost]) -> dict[str, Any]:
+    """The outcome of each method beside the plugin."""
+    if not built:
+        return {}
+    return {
+        "beside": {
+            method: binary.reason if isinstance(binary, Lost) else _apart(child, case, None, binary)
+            for method, binary in built.items()
+        }
+    }
 
 
 def _interpreted(target: str, case: PartitionCase, stock: Binary | None, ours: Binary) -> str:
@@ -294,14 +352,29 @@ def _apart(child: Child, case: PartitionCase, stock: Binary | None, ours: Binary
     return str(child.ask(run, case, stock, ours))
 
 
-def ratio(record: dict[str, Any]) -> float | None:
-    """How many times as long stock Triton's conversions take; None where that was not timed, or is nothing."""
+def ratio(record: dict[str, Any], method: str = OURS) -> float | None:
+    """How many times as long stock Triton's conversions take as those of a method; None where that was not
+    timed, or is nothing."""
     times = record.get("microseconds")
-    if times is None:
+    if times is not None and method == DECIDED:
+        times = times.get(DECIDED)
+    if times is None or method not in times:
         return None
-    stock, ours = (times[method] - times[BASELINE] for method in METHODS)
+    stock, ours = (times[each] - times[BASELINE] for each in (STOCK, method))
     least = max(times[BASELINE] / 20, NOTHING)  # what is below is not told from the loop's own time
     return stock / ours if min(stock, ours) > least else None
+
+
+def speeds(records: Sequence[dict[str, Any]], method: str) -> str:
+    """Of a method, how fast kernels are beside stock Triton's."""
+    found = sorted(each for record in records if (each := ratio(record, method)) is not None)
+    if not found:
+        return "nothing was timed"
+    below = sum(each < 0.97 for each in found)
+    return (
+        f"Stock takes {statistics.geometric_mean(found):.3f} times as long in the geometric mean of "
+        f"{len(found)} kernels, {found[0]:.2f} to {found[-1]:.2f}; {below} are below 0.97"
+    )
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -313,15 +386,9 @@ def markdown(report: dict[str, Any]) -> str:
     for record in records:
         plans = ", ".join(sorted(set(record["plans"]))) or "none"
         groups.setdefault(plans, []).append(record["outcome"] in FINE)
-    speed = (
-        ""
-        if not ratios
-        else (
-            f" Stock takes {statistics.geometric_mean(found for found, _ in ratios):.2f} times as long in the "
-            f"geometric mean of {len(ratios)} kernels, {ratios[0][0]:.2f} to {ratios[-1][0]:.2f}; "
-            f"{sum(found < 0.97 for found, _ in ratios)} are below 0.97."
-        )
-    )
+    speed = "" if not ratios else f" {speeds(records, OURS)}."
+    beside = [(method, speeds(records, method)) for method in report.get("beside", ())]
+    beside += [(DECIDED, speeds(records, DECIDED))] if beside else []
     changed = f", {report['thresholds']}" if report.get("thresholds") else ""
     return page(
         f"{measured_on(report)}, seed {report['seed']}{changed}: of {len(records)} kernels of two random "
@@ -333,6 +400,7 @@ def markdown(report: dict[str, Any]) -> str:
             "plans | kernels: | fine:",
             ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
         ),
+        *listed("Beside these:", (f"{method}: {text}" for method, text in beside)),
         *listed("The slowest beside stock:", (f"{found:.2f}: {name}" for found, name in ratios[:10])),
         *listed(
             "Failed:",
@@ -354,6 +422,20 @@ def _checked(thresholds: str) -> str:
     return thresholds
 
 
+def _methods(text: str) -> tuple[str, ...]:
+    """The names of variants, or changes of thresholds; argparse reports those that do not exist."""
+    names = tuple(filter(None, text.split(",")))
+    for name in names:
+        if "=" in name:
+            _checked(name.replace("+", ","))
+        else:
+            try:
+                variant(name)
+            except ValueError as error:
+                raise argparse.ArgumentTypeError(str(error)) from error
+    return names
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
     parser = Parser("gpu_partitions", __doc__)
@@ -361,6 +443,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.only("kernels")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--thresholds", type=_checked, default="", metavar="NAME=VALUE,...")
+    parser.add_argument("--beside", type=_methods, default=(), metavar="WHAT,...")
     return parser.dry().workers().output().parse_args(argv)
 
 
@@ -368,7 +451,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
     cases = chosen("gpu_partitions", partition_cases(options.seed, options.count), options.only)
-    return random_run.reported(options, "gpu_partitions", markdown, partial(examine, cases, options.thresholds))
+    return random_run.reported(
+        options, "gpu_partitions", markdown, partial(examine, cases, options.thresholds, options.beside)
+    )
 
 
 if __name__ == "__main__":
