@@ -139,6 +139,11 @@ VARIANTS: Final = {
             "matrix loads in place of loads of one or two words, whatever the elements are",
             thresholds="matrix_load_bytes=8",
         ),
+        _variant_of(Part.PLANS)(
+            "selects",
+            "selects that the compiler sees through, not replacements on another pipe",
+            thresholds="replacing=1",
+        ),
         _loads("ahead", "loads of loops an iteration ahead, however few warps fit", thresholds="warps_ahead=0"),
         _loads(
             "further",

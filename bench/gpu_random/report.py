@@ -18,6 +18,8 @@ NO_STOCK = "right, where stock Triton fails"
 NEITHER = "compiled by neither"
 STOCK_WRONG = "right, where stock Triton is wrong"
 STOCK_CRASHES = "right, where stock Triton's kernel crashes"
+DECIDED = "decided ratio"
+"""The key of stock Triton's time over that of what tuning would choose."""
 RIGHT = "right"
 """What is said of a method beside stock Triton's and the plugin's."""
 FINE = (IDENTICAL, VERIFIED, NO_STOCK, STOCK_WRONG, STOCK_CRASHES)
@@ -76,6 +78,7 @@ def markdown(report: dict[str, Any]) -> str:
             ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
         ),
         *ratios(records),
+        *ratios(records, "Stock Triton's time over that of what tuning would choose of the two:", DECIDED),
         *listed(
             "How stock Triton failed to compile:",
             (f"{count}: `{reason}`" for reason, count in reasons.most_common()),

@@ -9,7 +9,8 @@ is compared with the layouts all the same. The results go to gpu_random.json, a 
 standard output. The exit status is 1 unless all is as it must be. `--dry` compiles for a target without
 launching anything, and runs the plugin's code in the interpreter. `--clusters` draws conversions that change
 what the CTAs of clusters of these sizes hold instead, in loops, and times them: stock Triton's over the
-plugin's, on a GPU full of clusters. The results are in gpu_clusters.json and .md then. With `--beside` a
+plugin's, on a GPU full of clusters, and over what tuning would choose of the two: the faster by every other
+turn, timed in the turns between. The results are in gpu_clusters.json and .md then. With `--beside` a
 warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md). With `--gathers` each kernel
 gathers what other CTAs of its cluster hold, which stock Triton gets wrong; timed is a way through global memory
 as well (`gathers`; gpu_gathers.json and .md).
@@ -21,7 +22,7 @@ import argparse
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -50,6 +51,7 @@ from ..harness.progress import progress
 from .gathers import gather_cases
 from .kernels import LANES, LOOP_STEPS, METHODS, RandomCase, Words, cluster_cases, random_cases
 from .report import (
+    DECIDED,
     FINE,
     IDENTICAL,
     NEITHER,
@@ -69,7 +71,9 @@ _PORTABLE = 8
 """CTAs that a cluster may have without asking."""
 STEPS = (200, 4200)
 """Iterations of two launches whose difference is timed: some ten milliseconds."""
-TURNS = 5
+TURNS = 10
+WINS_BY = 0.01
+"""The part of stock Triton's time that ours has to save to be chosen."""
 
 MODULES = (__name__, "bench.gpu_random.warm")
 
@@ -177,9 +181,9 @@ def _loaded(case: RandomCase, binary: Binary) -> Kernel:
     return kernel
 
 
-def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> dict[str, float]:
-    """Seconds of an iteration by each method, on a GPU full of clusters: the least of several for a long loop,
-    less the least of several for a short one. Raises ValueError if the short one took longer."""
+def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> tuple[dict[str, float], float | None]:
+    """Seconds of an iteration by each method, on a GPU full of clusters, and the ratio of `decided`; None if a
+    method is missing. Raises ValueError as `_least`."""
     kernels = {name: _loaded(case, binary) for name, binary in binaries.items()}
     full = min(kernel.resident() for kernel in kernels.values()) * device().multiprocessors
     ctas = max(1, full // case.ctas) * case.ctas
@@ -192,13 +196,35 @@ def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> dict[str, float
     buffers.free()
     for kernel in kernels.values():
         kernel.unload()
+    everything = _least(kernels, taken)
+    if any(method not in kernels for method in METHODS):
+        return everything, None
+    halves = [{key: times[first::2] for key, times in taken.items()} for first in (0, 1)]
+    return everything, decided(*(_least(METHODS, half) for half in halves))
+
+
+def _least(names: Iterable[str], taken: Mapping[tuple[str, int], Sequence[float]]) -> dict[str, float]:
+    """Seconds of an iteration by each method: the least of several for a long loop, less the least of several
+    for a short one. Raises ValueError if the short one took longer."""
     least: dict[str, float] = {}
-    for name in kernels:
+    for name in names:
         short, long = (min(taken[name, steps]) for steps in STEPS)
         if long <= short:
             raise ValueError(f"{name}: {STEPS[1]} iterations took no longer than {STEPS[0]}")
         least[name] = (long - short) / (STEPS[1] - STEPS[0])
     return least
+
+
+def decided(chosen: Mapping[str, float], timed: Mapping[str, float]) -> float:
+    """Stock Triton's time over that of the faster method, which is chosen by the first times, in the second.
+
+    >>> decided({"stock": 2.0, "ours": 1.0}, {"stock": 2.0, "ours": 1.25})
+    1.6
+    >>> decided({"stock": 1.0, "ours": 0.999}, {"stock": 2.0, "ours": 1.0})
+    1.0
+    """
+    stock, ours = METHODS
+    return timed[stock] / timed[ours if chosen[ours] < (1 - WINS_BY) * chosen[stock] else stock]
 
 
 def _seconds(kernel: Kernel, ctas: int, buffers: _Buffers, steps: int) -> float:
@@ -309,13 +335,17 @@ def timed(
     least = None
     while least is None:
         try:
-            least = child.ask(clocked, case, launched)
+            least, chosen = child.ask(clocked, case, launched)
         except Exception as error:
             if case.stock_is_right or launched.pop("stock", None) is None:
                 return {"not timed": f"{type(error).__name__}: {error}"}
     names = {"stock": "ratio"} | {method: f"{method} ratio" for method in case.methods if method not in METHODS}
     ratios = {names[method]: least[method] / least["ours"] for method in names if method in least}
-    return {"iteration": least, **ratios}
+    return {
+        "iteration": least,
+        **ratios,
+        **({DECIDED: chosen} if chosen is not None and case.stock_is_right else {}),
+    }
 
 
 def interpreted(cases: Sequence[RandomCase], target: str, workers: int) -> Callable[..., str]:

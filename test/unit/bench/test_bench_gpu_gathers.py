@@ -201,11 +201,11 @@ def test_one_wrong_element_is_seen_by_each_method(gpu: FakeGpu) -> None:
 def test_what_is_timed_is_over_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def clocked(one: GatherCase, binaries: dict[str, run.Binary]) -> dict[str, float]:
+    def clocked(one: GatherCase, binaries: dict[str, run.Binary]) -> tuple[dict[str, float], float | None]:
         asked.append(list(binaries))
         if broken & set(binaries):
             raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
-        return {name: {"stock": 1.0, "ours": 2.0, GLOBAL: 6.0}[name] for name in binaries}
+        return {name: {"stock": 1.0, "ours": 2.0, GLOBAL: 6.0}[name] for name in binaries}, 1.0
 
     monkeypatch.setattr(run, "clocked", clocked)
     built, child = dict.fromkeys(case().methods, BINARY), InProcess()
@@ -263,8 +263,8 @@ def test_launches_that_are_timed_have_random_indices_and_the_gpu_is_full(
         return 1e-6 * steps + 2e-3 * (len(fake.launches) < 7)
 
     monkeypatch.setattr(run, "_seconds", takes)
-    found = run.clocked(one, dict.fromkeys(one.methods, BINARY))
-    assert found == dict.fromkeys(one.methods, pytest.approx(1e-6))
+    found, decided = run.clocked(one, dict.fromkeys(one.methods, BINARY))
+    assert found == dict.fromkeys(one.methods, pytest.approx(1e-6)) and decided == pytest.approx(1)
     assert fake.launches == [(44, steps) for _ in range(3 * run.TURNS) for steps in run.STEPS]
 
     monkeypatch.setattr(run, "_seconds", lambda *rest: 1e-3)

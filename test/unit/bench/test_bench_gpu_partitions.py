@@ -71,6 +71,30 @@ def test_thresholds_are_those_of_the_compiles(
     assert "no threshold 'none'" in capsys.readouterr().err
 
 
+def test_methods_beside_are_variants_and_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
+    beside = gpu_partitions.parse(["--beside", "selects,bounded,loose_bits=16+replacing=1"]).beside
+    assert beside == ("selects", "bounded", "loose_bits=16+replacing=1")
+    given = [gpu_partitions._options(method, "likely_warps=16") for method in ("stock", "ours", *beside)]
+    assert given[0] is None and all(options is not None and options.strict for options in given[1:])
+    thresholds = [options.thresholds for options in given[1:] if options is not None]
+    assert thresholds == [
+        "likely_warps=16", "replacing=1", "likely_warps=16", "likely_warps=16,loose_bits=16,replacing=1"
+    ]  # fmt: skip
+    for wrong, said in (("none", "no variant 'none'"), ("none=1", "no threshold 'none'")):
+        with pytest.raises(SystemExit):
+            gpu_partitions.parse(["--beside", wrong])
+        assert said in capsys.readouterr().err
+
+
+def test_decided_is_chosen_by_other_turns_than_those_that_time_it() -> None:
+    turns = {"stock": [5.0, 7.0] * 3, "ours": [4.0, 8.0] * 3, "bounded": [4.5, 1.0] * 3, "baseline": [1.0] * 6}
+    found = gpu_partitions.decided(turns)
+    assert found == {"method": "ours", "decided": 8.0, "stock": 7.0, "baseline": 1.0}
+    assert gpu_partitions.ratio({"microseconds": {"decided": found}}, "decided") == 6 / 7
+    turns["ours"], turns["bounded"] = [4.99, 1.0] * 3, [6.0, 1.0] * 3
+    assert gpu_partitions.decided(turns)["method"] == "stock", "a hundredth has to be saved"
+
+
 def test_the_interpreter_finds_nothing_wrong() -> None:
     assert gpu_partitions.interpret(SMALL, "cuda:90") == gpu_partitions.VERIFIED
     assert gpu_target("cuda:90").arch == 90

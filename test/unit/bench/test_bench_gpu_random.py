@@ -266,3 +266,9 @@ def test_ratios_are_by_clusters_with_what_is_slower() -> None:
     assert "| 2 CTAs | 1 | 2.000 |" in text
     assert "001 b, 4 CTAs, looped: 0.500" in text and "000 a" not in text
     assert ratios(records[2:]) == []
+
+
+def test_decided_is_the_faster_of_the_first_times_in_the_second() -> None:
+    assert run.decided({"stock": 2.0, "ours": 1.0}, {"stock": 2.0, "ours": 4.0}) == 0.5
+    assert run.decided({"stock": 1.0, "ours": 2.0}, {"stock": 2.0, "ours": 1.0}) == 1.0
+    assert run.decided({"stock": 1.0, "ours": 1 - run.WINS_BY / 2}, {"stock": 2.0, "ours": 1.0}) == 1.0
