@@ -22,6 +22,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,6 +38,8 @@ from triton_linear.tools.support.launches import Launch, Watch, again, digest
 from triton_linear.tools.support.modes import FREE, STOCK, mode
 from triton_linear.tools.support.timing import Clock, GpuClock, side_by_side
 
+_OWN_WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
+"""The attribute of a TritonGPU module with the warps of a kernel outside of warp-specialised regions."""
 FAULT = 99
 """The exit status if a kernel has left the GPU unusable for this process."""
 NO_ROOM = 98
@@ -242,12 +245,19 @@ def compiled(kernel: Any, name: str, cached: bool = False) -> tuple[Any, list[Re
     from triton import knobs
 
     source = getattr(kernel.src, "path", kernel.src)
-    options = {name: _as_option(value) for name, value in kernel.metadata._asdict().items()}
     with mode(name) as reports, knobs.compilation.scope():
         if name != STOCK and not cached:
             knobs.compilation.always_compile = True
-        result = triton.compile(source, target=kernel.metadata.target, options=options)
+        result = triton.compile(source, target=kernel.metadata.target, options=_options(kernel))
     return result, reports
+
+
+def _options(kernel: Any) -> dict[str, Any]:
+    """The options that a kernel was compiled with, from its metadata. Those count as `num_warps` the warps of
+    warp-specialised regions too, so the kernel's own are taken from its IR."""
+    options = {name: _as_option(value) for name, value in kernel.metadata._asdict().items()}
+    own = _OWN_WARPS.search(str(kernel.asm.get("ttgir", "")))
+    return options | ({"num_warps": int(own[1])} if own else {})
 
 
 def _as_option(value: Any) -> Any:

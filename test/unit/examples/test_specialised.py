@@ -12,6 +12,7 @@ from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import specialised, specialised_gluon
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.report import NOOP, Outcome
+from triton_linear.tools.measuring import child as measuring
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
@@ -71,6 +72,22 @@ def test_the_code_of_its_conversions_is_run(
     assert checked
     assert all(one.verdict is None or one.ok for one in checked)
     assert any(one.verdict is not None for one in checked)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_measuring_compiles_it_again_with_its_own_warps(
+    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    spec = spec_of(kernel, "cuda:90")
+    first = compiled_by_triton(spec, "cuda:90")
+    own = spec.options["num_warps"]
+    assert own < first.metadata.num_warps, "Triton counts the warps of regions too"
+    again, _ = measuring.compiled(first, "stock")
+    assert again.hash == first.hash
+    variant, reports = measuring.compiled(first, "variant:selects")
+    assert variant.asm["ttgir"].count(f'"ttg.num-warps" = {own} ') == 1
+    assert [report.outcome for report in reports] == [Outcome.CONVERTED]
 
 
 def test_other_gpus_have_none() -> None:
