@@ -140,8 +140,8 @@ VARIANTS: Final = {
             thresholds="matrix_load_bytes=8",
         ),
         _variant_of(Part.PLANS)(
-            "selects",
-            "selects that the compiler sees through, not replacements on another pipe",
+            "replacing",
+            "multiplications on another pipe in place of selects, wherever the model gains by that",
             thresholds="replacing=1",
         ),
         _loads("ahead", "loads of loops an iteration ahead, however few warps fit", thresholds="warps_ahead=0"),

@@ -72,8 +72,8 @@ def test_thresholds_are_those_of_the_compiles(
 
 
 def test_methods_beside_are_variants_and_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
-    beside = gpu_partitions.parse(["--beside", "selects,bounded,loose_bits=16+replacing=1"]).beside
-    assert beside == ("selects", "bounded", "loose_bits=16+replacing=1")
+    beside = gpu_partitions.parse(["--beside", "replacing,bounded,loose_bits=16+replacing=1"]).beside
+    assert beside == ("replacing", "bounded", "loose_bits=16+replacing=1")
     given = [gpu_partitions._options(method, "likely_warps=16") for method in ("stock", "ours", *beside)]
     assert given[0] is None and all(options is not None and options.strict for options in given[1:])
     thresholds = [options.thresholds for options in given[1:] if options is not None]
