@@ -42,6 +42,17 @@ _STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
 
 
 @dataclass(frozen=True, slots=True)
+class OwnBuffer:
+    """A buffer that lasts from the beginning of the function, or of the partition with that number, to the end
+    of that."""
+
+    name: str
+    bytes: int
+    warps: int
+    partition: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A call of a stub: which operation of the module it is, which of the calls, and the warps that run it,
     those of a partition where it is in one."""
@@ -60,6 +71,13 @@ class Call:
         if isinstance(stub, GatherStub):
             return GatherSignature.of(stub.plan, stub.element, stub.index_element)
         return signature_of(stub.plan, stub.element)
+
+    @property
+    def own_buffer(self) -> OwnBuffer:
+        """The buffer of the warps that its scratch can be in."""
+        size, region = self.stub.plan.scratch_bytes, self.partition
+        name = f"{OWN}{size}" if region is None else f"{region.thread}_{size}"
+        return OwnBuffer(name, size, self.warps, None if region is None else region.number)
 
     @property
     def promises(self) -> str:
@@ -190,12 +208,12 @@ class CallWriter:
             partition.write_thread(lines, self._target.lanes, self._buffers.threads(partition.warps))
         return lines.body()
 
-    def make_own(self, name: str, size: int) -> str:
-        """The lines that make a buffer that lasts, for the beginning of the function."""
-        memory, type_ = f"{name}_memory", self._buffers.of(size, self._num_warps).whole
+    def make_own(self, own: OwnBuffer) -> str:
+        """The lines that make a buffer that lasts, for the beginning of the function or of a partition."""
+        memory, type_ = f"{own.name}_memory", self._buffers.of(own.bytes, own.warps).whole
         return (
             f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
-            f"    {name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
+            f"    {own.name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
         )
 
     def ending(self) -> str:
@@ -204,9 +222,9 @@ class CallWriter:
         MACHINES[self._target.vendor].barrier(lines, CLUSTER)
         return lines.body()
 
-    def free_own(self, name: str, size: int) -> str:
-        """The line that frees such a buffer, for the function's end."""
-        return self._free(f"{name}_memory", size, self._num_warps)
+    def free_own(self, own: OwnBuffer) -> str:
+        """The line that frees such a buffer, for the end of the function or of the partition."""
+        return self._free(f"{own.name}_memory", own.bytes, own.warps)
 
     def _free(self, memory: str, size: int, warps: int) -> str:
         return f"    ttg.local_dealloc {memory} : {self._buffers.of(size, warps).whole} loc(unknown)\n"
@@ -235,7 +253,7 @@ class CallWriter:
                 waiting = self._lines(f"{p}wait_", location)
                 MACHINES[self._target.vendor].barrier(waiting, "warp")
                 lines.append(waiting)
-            lines.define(f"{p}scratch", f"llvm.extractvalue {OWN}{size}_place[0] : {_STRUCT}")
+            lines.define(f"{p}scratch", f"llvm.extractvalue {call.own_buffer.name}_place[0] : {_STRUCT}")
             return
         memory = self._buffers.of(size, call.warps)
         nothing = self._alias(struct_type(memory.element, 1))

@@ -37,8 +37,8 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
-from triton_linear.lowering.emit.calls import OWN, PIECE, Call, CallWriter
-from triton_linear.lowering.emit.partitions import partitions_of
+from triton_linear.lowering.emit.calls import PIECE, Call, CallWriter, OwnBuffer
+from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.transposes import take_what_is_transposed
 from triton_linear.lowering.emit.turns import Turn
@@ -98,37 +98,46 @@ def embed(
     attributes = module.operation.attributes
     num_ctas = attributes["ttg.num-ctas"].value if "ttg.num-ctas" in attributes else 1
     has_calls = any(name == _CALL and n not in calls for n, name in enumerate(program.names))
-    alone = not has_calls and WARP_SPECIALIZE not in program.names
-    apart = apart and alone
+    specialized = WARP_SPECIALIZE in program.names
+    alone = not has_calls and not specialized
     frame = program.frame()
     uses = {
-        n: program.use(n, call.stub.plan, target, call.warps, framed=frame is not None)
+        n: program.use(n, call.stub.plan, target, call.warps, framed=_is_framed(call, frame))
         for n, call in calls.items()
         if isinstance(call.stub.plan, SharedPlan | GatherSharedPlan)
     }
     words = max(call.words for call in calls.values())
-    homes, budget, taking = _homes(
-        program, uses, _turns(program, calls, frame), target, num_warps, words, apart=apart, sparing=sparing
-    )
+    if specialized and apart and not has_calls:
+        homes, budget = _homes_in_regions(program, uses, calls, target, num_warps, words, sparing=sparing)
+        taking: Mapping[int, Turn] = {}
+    else:
+        homes, budget, taking = _homes(
+            program,
+            uses,
+            _turns(program, calls, frame),
+            target,
+            num_warps,
+            words,
+            apart=apart and alone,
+            sparing=sparing,
+        )
     lasting = {n: home for n, home in homes.items() if home != Home(n + 1)}
-    lent = {
-        f"{OWN}{calls[n].stub.plan.scratch_bytes}": calls[n].stub.plan.scratch_bytes
-        for n in lasting
-        if homes[n].lent
+    lent = {calls[n].own_buffer for n in lasting if homes[n].lent}
+    lent |= {
+        OwnBuffer(f"{PIECE}{n}", size, num_warps, None) for n, size in scratch.pieces(uses, taking).items()
     }
-    lent |= {f"{PIECE}{n}": size for n, size in scratch.pieces(uses, taking).items()}
     freed: dict[int, list[int]] = {}
     for n, home in lasting.items():
         if not home.lent:
             freed.setdefault(home.freed, []).append(n)
     entered = {call.partition.begin: call.partition for call in calls.values() if call.partition is not None}
-    places = {*freed, *entered, *((frame.begin, frame.end) if frame is not None else ())}
+    left = {found.end: found for found in entered.values() if found.end is not None}
+    places = {*freed, *entered, *left, *((frame.begin, frame.end) if frame is not None else ())}
     take_what_is_transposed(program, [call.op for call in calls.values()])
     for n in places:
         _make_place(program.ops[n])
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
-    specialized = WARP_SPECIALIZE in program.names
     # What regions of some warps, or functions, are handed lies anywhere.
     sparse = alone and installed_release() in ADDRESSES_COLLECTED and program.has_no_view_between(ALIGNED_BYTES)
     buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
@@ -139,16 +148,21 @@ def embed(
         if is_call
     }
 
+    def owned(partition: int | None) -> list[OwnBuffer]:
+        return sorted((own for own in lent if own.partition == partition), key=lambda own: own.name)
+
     def in_front(n: int) -> str:
         """What stands in front of operation n: what the function begins or ends with, scratch that is freed."""
         pieces = [writer.free(calls[user]) for user in freed.get(n, ())]
         if n in entered:
-            pieces.append(writer.number_in(entered[n]))
+            pieces += [writer.number_in(entered[n]), *map(writer.make_own, owned(entered[n].number))]
+        if n in left:
+            pieces += map(writer.free_own, owned(left[n].number))
         if frame is not None and n == frame.begin:
-            pieces += [writer.own_numbers(), *(writer.make_own(*own) for own in sorted(lent.items()))]
+            pieces += [writer.own_numbers(), *map(writer.make_own, owned(None))]
         if frame is not None and n == frame.end:
             pieces += [writer.ending()] if any(not turn.closes for turn in taking.values()) else []
-            pieces += [writer.free_own(*own) for own in sorted(lent.items())]
+            pieces += map(writer.free_own, owned(None))
         return "".join(pieces)
 
     end, parts = 0, []
@@ -232,6 +246,36 @@ def _homes(
     kept = scratch.alternate(everybody, in_loops, target.policy.small_scratch, budget - others)
     homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
     return homes, budget, taking
+
+
+def _is_framed(call: Call, frame: scratch.Frame | None) -> bool:
+    """Whether there is a place where a buffer for a call can be made and one where it can be freed."""
+    return frame is not None if call.partition is None else call.partition.end is not None
+
+
+def _homes_in_regions(
+    program: scratch.NumberedModule,
+    uses: Mapping[int, ScratchUse],
+    calls: Mapping[int, Call],
+    target: Target,
+    num_warps: int,
+    words: int,
+    *,
+    sparing: bool,
+) -> tuple[dict[int, Home], int]:
+    """Where each use has its scratch in a module with warp-specialised regions, and the bytes that all may
+    take."""
+    groups: dict[Partition | None, list[ScratchUse]] = {}
+    for n, use in sorted(uses.items()):
+        groups.setdefault(calls[n].partition, []).append(use)
+    warps = num_warps + sum(partition.warps for partition in groups if partition is not None)
+    others = program.buffer_bytes() + sum(use.bytes for use in program.momentary_uses(num_warps))
+    budget = 0 if sparing else target.shared_budget(warps, words)
+    policy = target.policy
+    homes = scratch.in_regions(
+        list(groups.values()), others, budget, policy.scratch_pieces, policy.small_scratch
+    )
+    return homes, budget
 
 
 def _make_place(op: Operation) -> None:

@@ -23,13 +23,14 @@ _CAST = "builtin.unrealized_conversion_cast"
 class Partition:
     """A warp-specialised region with emitted code.
 
-    number: its number among these regions. begin: the number of its first operation in the module. warps: the
-    warps that run it.
+    number: its number among these regions. begin, end: the numbers of its first operation in the module and of
+    the one that ends it; `end` is None if it has several blocks. warps: the warps that run it.
     """
 
     number: int
     begin: int
     warps: int
+    end: int | None = None
 
     @property
     def thread(self) -> str:
@@ -62,5 +63,10 @@ def partitions_of(program: NumberedModule) -> dict[int, Partition]:
         first = first_of_partition(op)
         assert first is not None  # it is in a partition
         begin = numbers[first]
-        found[n] = known.setdefault(begin, Partition(len(known), begin, warps))
+        if begin not in known:
+            block = first.block
+            last = block.operations[len(block.operations) - 1].operation
+            end = numbers[last] if len(block.region.blocks) == 1 else None
+            known[begin] = Partition(len(known), begin, warps, end)
+        found[n] = known[begin]
     return found

@@ -15,9 +15,12 @@ their users. Longer live ranges keep the bytes apart and save these barriers:
   analysis does not see these accesses.
 
 Live ranges are extended only if the shared memory of all live buffers stays within `Target.shared_budget`, and
-not in modules with calls or warp specialisation. Outside loops barriers are few, and the first-level cache
-needs large scratch more; there only small scratch stays live, and only until the next exchange is done
-(`alternate`). Buffers of the warps are not used in functions of several blocks.
+not in modules with calls. Outside loops barriers are few, and the first-level cache needs large scratch more;
+there only small scratch stays live, and only until the next exchange is done (`alternate`). Buffers of the
+warps are not used in functions of several blocks.
+
+The regions of warp specialisation run at the same time, and share no bytes. Each partition has buffers of the
+warps of its own, from its beginning to its end; those of the default region are the function's (`in_regions`).
 """
 
 from __future__ import annotations
@@ -105,10 +108,7 @@ def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -
         return others + _peak(uses, homes) <= budget
 
     for size in sorted({use.bytes for use in uses if use.split}):
-        borrowers = [i for i, use in enumerate(uses) if use.split and use.bytes == size]
-        lent = homes.copy()
-        for i in borrowers:
-            lent[i] = Home(uses[i].end, lent=True, waits=i > borrowers[0] or uses[i].may_repeat)
+        lent = _lent(uses, homes, size)
         if fits(lent):
             homes = lent
     lasting = [i for i, use in enumerate(uses) if not use.warp]
@@ -130,6 +130,15 @@ def arrange(uses: Sequence[ScratchUse], others: int, budget: int, pieces: int) -
     return tuple(homes), budget
 
 
+def _lent(uses: Sequence[ScratchUse], homes: Sequence[Home], size: int) -> list[Home]:
+    """The homes, with a buffer of the warps for the uses of `size` bytes that split it."""
+    borrowers = [i for i, use in enumerate(uses) if use.split and use.bytes == size]
+    lent = list(homes)
+    for i in borrowers:
+        lent[i] = Home(uses[i].end, lent=True, waits=i > borrowers[0] or uses[i].may_repeat)
+    return lent
+
+
 def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, room: int) -> tuple[Home, ...]:
     """The homes, with small scratch of a CTA live until the next exchange of its block is done, if that needs
     little too.
@@ -149,6 +158,27 @@ def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, roo
             if max(uses[i].bytes, uses[after].bytes) <= small:
                 longer[i] = Home(max(homes[i].freed, uses[after].end))
     return tuple(longer if _peak(uses, longer) <= room else homes)
+
+
+def in_regions(
+    groups: Sequence[Sequence[ScratchUse]], others: int, budget: int, pieces: int, small: int
+) -> dict[int, Home]:
+    """The homes of uses in regions that run at the same time, by the operations' numbers: those of `arrange`
+    and `alternate` in one region after the other.
+
+    groups: the uses of each region, in the order of the module. others: bytes that other buffers take. Others
+    are as for these functions.
+    """
+    peaks = [_peak(uses, shortest(uses)) for uses in groups]
+    found: dict[int, Home] = {}
+    for region, uses in enumerate(groups):
+        rest = others + sum(peaks) - peaks[region]
+        # Nothing is extended beyond the budget, though the region may need more than that.
+        homes, _ = arrange(uses, max(1, rest), budget, pieces)
+        homes = alternate(uses, homes, small, budget - rest)
+        peaks[region] = _peak(uses, homes)
+        found |= {use.start: home for use, home in zip(uses, homes, strict=True)}
+    return found
 
 
 def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[int, int]:
@@ -351,12 +381,13 @@ def _has_wide_gaps(buffer: Type, step: int) -> bool:
 
 
 def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_warps: int) -> bool:
-    """True if warp w accesses only part w of `num_warps` equal parts of the plan's scratch."""
+    """True if warp w accesses only part w of `num_warps` equal parts of the plan's scratch, whatever the rank
+    of its CTA. The bits of the rank are above those of the thread's number in the CTA."""
     part = plan.scratch_bytes // num_warps
-    lane_bits = target.lanes.bit_length() - 1
+    lane_bits, bits = (n.bit_length() - 1 for n in (target.lanes, target.lanes * num_warps))
     for columns, offsets, access_bytes in _sides(plan):
-        lanes, warps = columns[:lane_bits], columns[lane_bits:]
-        if any(offset >= part or offset % access_bytes for offset in (*lanes, *offsets)):
+        lanes, warps, ranks = columns[:lane_bits], columns[lane_bits:bits], columns[bits:]
+        if any(offset >= part or offset % access_bytes for offset in (*lanes, *ranks, *offsets)):
             return False
         if any(column - column % part != part << bit for bit, column in enumerate(warps)):
             return False

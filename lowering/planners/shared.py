@@ -71,12 +71,17 @@ def plan_cta_shared(
 
 def plan_across_ctas(conv: Conversion, element: ElementType, target: Target, scratch_limit: int) -> SharedPlan:
     """An exchange for a conversion that changes block bits: among all CTAs of the cluster, or among the warps
-    of each CTA if every CTA holds its own destination elements.
+    of each CTA, or inside each warp, if every CTA, or warp, holds its own destination elements.
 
     Requires: source and destination have the same number of CTAs.
     """
-    scope = "cta" if _reads_own_cta(conv) else CLUSTER
-    return _plan(scope, conv, element, target, scratch_limit)
+    near = with_ranks_as_warps(conv)
+    if near is None:
+        return _plan(CLUSTER, conv, element, target, scratch_limit)
+    if near.reach > Reach.WARP:
+        return _plan("cta", conv, element, target, scratch_limit)
+    limit = min(scratch_limit >> len(conv.src.warp), target.policy.warp_scratch_bytes)
+    return _plan("warp", conv, element, target, limit)
 
 
 def plan_by_vectors(conv: Conversion, scope: str, element: ElementType, target: Target) -> SharedPlan:
@@ -140,11 +145,16 @@ def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, li
 
 def _exchange(scope: str, a: Hardware, b: Hardware) -> Exchange:
     if a.block != b.block:
-        return _cluster_exchange(a, b)
-    if scope == "cta":
-        return Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
-    added = tuple(theirs ^ ours for theirs, ours in zip(b.warp, a.warp, strict=True))
-    return Exchange(a.register, a.lane, (0,) * len(a.warp), b.register, b.lane, added)
+        exchange = _cluster_exchange(a, b)
+    else:
+        exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
+    return _inside_warps(exchange) if scope == "warp" else exchange
+
+
+def _inside_warps(exchange: Exchange) -> Exchange:
+    """An exchange each of whose warps loads what it has stored, through a slice of its own."""
+    added = tuple(theirs ^ ours for theirs, ours in zip(exchange.load_warp, exchange.store_warp, strict=True))
+    return replace(exchange, store_warp=(0,) * len(added), load_warp=added)
 
 
 def _cluster_exchange(a: Hardware, b: Hardware) -> Exchange:

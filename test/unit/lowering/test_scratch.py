@@ -24,7 +24,7 @@ from triton_linear.lowering.interpreter.simulate import simulate
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
 from triton_linear.lowering.planners.conversion import conversion
-from triton_linear.lowering.planners.shared import plan_warp_shared
+from triton_linear.lowering.planners.shared import plan_across_ctas, plan_warp_shared
 from triton_linear.lowering.target.targets import TARGETS, Target, target
 
 CUDA = target("cuda:90")
@@ -67,6 +67,20 @@ def test_what_does_not_fit_lives_until_the_next_is_done() -> None:
     assert arrange(uses, 50, 350)[0] != arrange(uses, 50, 349)[0]
     homes, _ = arrange(uses, 50, 250)
     assert homes == (Home(21), Home(31), Home(31))
+
+
+def test_regions_share_no_bytes() -> None:
+    first = [use(10, 100), use(12, 64, warp=True)]
+    second = [use(20, 100), use(30, 100), use(32, 64, warp=True)]
+    in_regions = functools.partial(scratch.in_regions, [first, second], 50, pieces=64, small=0)
+    extended = in_regions(budget=50 + 164 + 264)
+    lent = Home(13, lent=True, waits=True), Home(33, lent=True, waits=True)
+    assert [extended[n] for n in (10, 20, 30)] == [Home(100)] * 3
+    assert (extended[12], extended[32]) == lent
+    less = in_regions(budget=50 + 164 + 263)
+    assert [less[n] for n in (10, 12)] == [Home(100), lent[0]]
+    assert [less[n] for n in (20, 30, 32)] == [Home(21), Home(31), lent[1]]
+    assert in_regions(budget=0) == {n: Home(n + 1) for n in (10, 12, 20, 30, 32)}
 
 
 def test_inner_loops_come_first() -> None:
@@ -192,6 +206,28 @@ def test_warps_keep_to_their_parts(gpu: Target, bits: int, warps: int) -> None:
             assert ((found + side.access_bytes - 1) // part == own).all()
 
 
+@pytest.mark.parametrize("warps", [0, 1, 3])
+def test_warps_of_a_cluster_keep_to_their_parts_in_each_cta(warps: int) -> None:
+    """Every CTA holds the whole tensor before, and half of it afterwards; all of it comes from the own warp."""
+    low, high, half = [[1], [2], [4], [8], [16]], [[32], [64], [128], [256], [512]], [1024]
+    own = [[2048 << n] for n in range(warps)]
+    whole, split = (
+        LinearLayout.from_bases(
+            {"register": registers, "lane": lanes, "warp": own, "block": [block]},
+            ["dim0"],
+        )
+        for registers, lanes, block in (([*low, half], high, [0]), (high, low, half))
+    )
+    plan = plan_across_ctas(conversion(whole, split), element_type("i32"), CUDA, 1 << 20)
+    assert plan.scope == "warp" and plan.ranks is None
+    assert len(plan.load.columns) == 5 + warps + 1
+    assert scratch.keeps_to_own_part(plan, CUDA, 1 << warps)
+    beyond = (*plan.load.columns[:-1], plan.scratch_bytes >> warps)
+    assert not scratch.keeps_to_own_part(
+        replace(plan, load=replace(plan.load, columns=beyond)), CUDA, 1 << warps
+    )
+
+
 def test_a_plan_whose_warps_have_other_parts_is_known() -> None:
     plan, _ = transpose(32, 2, CUDA)
     lanes = CUDA.lanes.bit_length() - 1
@@ -315,7 +351,8 @@ def test_the_ends_of_blocks_and_the_beginnings_of_partitions_are_looked_for_once
     assert list(found) == numbers and len(numbers) == 2 * calls
     for region, warps in enumerate((4, 8)):
         members = numbers[region * calls : (region + 1) * calls]
-        assert {found[n] for n in members} == {Partition(region, members[0], warps)}
+        end = next(n for n in range(members[0], len(ops)) if whole.names[n] == "ttg.warp_return")
+        assert {found[n] for n in members} == {Partition(region, members[0], warps, end)}
     plan, _ = transpose(32, 2, CUDA)
     lasts = [whole.use(n, plan, CUDA, 4, framed=False).block_end for n in numbers]
     assert lasts == [n for n, name in enumerate(whole.names) if name == "ttg.warp_return" for _ in range(calls)]

@@ -82,3 +82,66 @@ def test_the_code_of_partitions_is_verified_with_their_warps(name: str, gpu: str
     assert all(one.verdict is not None and one.ok for one in checked)
     warps = {one.verdict.counts.warps for one in checked if one.verdict is not None}
     assert warps == ({1, 4, 8} if name == "sized" else {4})
+
+
+LOW, HIGH = "[[1], [2], [4], [8], [16]]", "[[32], [64], [128], [256], [512]]"
+
+
+def inside_warps(warps: tuple[int, int]) -> str:
+    """A default region and a partition of so many warps, each with two exchanges inside its warps in a loop."""
+
+    def body(region: int) -> str:
+        own = [[1024 << bit] for bit in range(warps[region].bit_length() - 1)]
+        a, b = (
+            f"tensor<{1024 * warps[region]}xi32, #ttg.linear<{{register = {first}, lane = {second}, "
+            f"warp = {own}, block = []}}>>"
+            for first, second in ((LOW, HIGH), (HIGH, LOW))
+        )
+        asm = "tt.elementwise_inline_asm"
+        options = '{constraints = "=r,r", packed_element = 1 : i32, pure = false}'
+        text = f"""
+          %zero = arith.constant dense<0> : {a}
+          %c0 = arith.constant 0 : i32
+          %c1 = arith.constant 1 : i32
+          %x = {asm} "mov.u32 $0, $1;" {options} %zero : {a} -> {a}
+          %last = scf.for %i = %c0 to %m step %c1 iter_args(%v = %x) -> ({a}) : i32 {{
+            %there = ttg.convert_layout %v : {a} -> {b}
+            %sum = arith.addi %there, %there : {b}
+            %back = ttg.convert_layout %sum : {b} -> {a}
+            scf.yield %back : {a}
+          }}
+          %sink = {asm} "mov.u32 $0, $1;" {options} %last : {a} -> {a}
+        """
+        return re.sub(r"%(\w+)", rf"%\1_{region}", text)
+
+    return f"""
+    module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps[0]} : i32, ttg.target = "cuda:90",
+                        "ttg.threads-per-warp" = 32 : i32}} {{
+      tt.func public @kernel(%m_0: i32) {{
+        ttg.warp_specialize(%m_0)
+        default {{ {body(0)} ttg.warp_yield }}
+        partition0(%m_1: i32) num_warps({warps[1]}) {{ {body(1)} ttg.warp_return }} : (i32) -> ()
+        tt.return
+      }}
+    }}
+    """
+
+
+@pytest.mark.parametrize("warps", [(4, 4), (8, 1)])
+def test_exchanges_inside_warps_wait_for_no_other_warp(warps: tuple[int, int]) -> None:
+    """Each region has a buffer of its own for them, from its beginning to its end."""
+    compilation = compile_text(inside_warps(warps), "kernel.ttgir", "cuda:90", "llvm", LOWERING)
+    (made,) = compilation.kernels
+    assert [found.kind for found in compilation.conversions] == ["warp-shared"] * 4
+    assert all(found.ok for found in check(compilation))
+    default, partition = made.embedded.split('"ttg.warp_specialize.partitions"')
+    names = f"%__own_{4096 * warps[0]}", f"%__own_partition0_thread_{4096 * warps[1]}"
+    for name, text, end in zip(
+        names, (made.embedded, partition), ("tt.return", "ttg.warp_return"), strict=True
+    ):
+        assert text.count(f"{name}_memory = ttg.local_alloc") == 1
+        freed = text.index(f"ttg.local_dealloc {name}_memory")
+        assert text.rindex(f"{name}_place[0]") < freed
+        assert "llvm" not in text[text.index("\n", freed) : text.index(end, freed)]
+    assert "gpu.barrier" not in made.embedded and "local_store" not in made.embedded
+    assert default.count("nvvm.bar.warp.sync") == partition.count("nvvm.bar.warp.sync") == 4

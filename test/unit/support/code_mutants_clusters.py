@@ -227,7 +227,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/embed",
         "embed.in_front",
-        "[writer.free_own(*own) for own in sorted(lent.items())]",
+        "map(writer.free_own, owned(None))",
         "[]",
         "pieces of scratch are not reserved to the end of the function",
         f"{CLUSTERS}::test_pieces_are_reserved_to_the_end",

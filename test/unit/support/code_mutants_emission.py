@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from code_mutants_base import LIT, PASSES, PROVE, SAME, SCRATCH, VERIFY, CodeMutant, emitted
 
+INSIDE_WARPS = "test/unit/plugin/test_partitions.py::test_exchanges_inside_warps_wait_for_no_other_warp"
+
 MUTANTS: tuple[CodeMutant, ...] = (
     # --- emission of words
     emitted(
@@ -240,6 +242,38 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "column - column % part > part << bit",
         "warps that do not keep to their parts",
         SCRATCH,
+    ),
+    emitted(
+        "emit/scratch",
+        "keeps_to_own_part",
+        "(*lanes, *ranks, *offsets)",
+        "(*lanes, *offsets)",
+        "a warp of another CTA accesses another part",
+        SCRATCH,
+    ),
+    emitted(
+        "emit/embed",
+        "embed.in_front",
+        "map(writer.free_own, owned(left[n].number))",
+        "[]",
+        "what the warps of a partition share is not reserved to its end",
+        INSIDE_WARPS,
+    ),
+    emitted(
+        "emit/embed",
+        "embed.owned",
+        "own.partition == partition",
+        "own.partition is None",
+        "the warps of a partition have the function's buffer",
+        INSIDE_WARPS,
+    ),
+    emitted(
+        "emit/scratch",
+        "in_regions",
+        "others + sum(peaks) - peaks[region]",
+        "others",
+        "scratch of regions that run at the same time is not counted",
+        f"{SCRATCH}::test_regions_share_no_bytes",
     ),
     emitted(
         "emit/scratch",

@@ -84,7 +84,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     planned(
         "planners/shared",
-        "_exchange",
+        "_inside_warps",
         "theirs ^ ours",
         "theirs",
         "broadcast over a warp's own data",
