@@ -221,11 +221,7 @@ def _homes(
     sparing: bool,
 ) -> tuple[dict[int, Home], int, Mapping[int, Turn]]:
     """Where each use has its scratch, the bytes that all may take, and the turns that are taken, by uses that
-    have no home then.
-
-    Outside loops a barrier costs less than much memory: what is shared, the first-level cache lacks. A barrier
-    of a cluster costs more.
-    """
+    have no home then."""
     homes = {n: Home(use.end) for n, use in uses.items()}
     if not (apart and uses):
         return homes, 0, {}
@@ -239,11 +235,8 @@ def _homes(
     everybody = [use for use in everybody if use.start not in taking]
     others += sum(scratch.pieces(uses, taking).values())
     homes = {n: home for n, home in homes.items() if n not in taking}
-    arranged, budget = scratch.arrange(everybody, others, budget, target.policy.scratch_pieces)
-    in_loops = [
-        home if use.may_repeat else Home(use.end) for use, home in zip(everybody, arranged, strict=True)
-    ]
-    kept = scratch.alternate(everybody, in_loops, target.policy.small_scratch, budget - others)
+    policy = target.policy
+    kept, budget = scratch.lasting(everybody, others, budget, policy.scratch_pieces, policy.small_scratch)
     homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
     return homes, budget, taking
 

@@ -31,6 +31,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Type
+from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.turns import Turn, order_of, stretch_of, turns
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
@@ -160,11 +161,24 @@ def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, roo
     return tuple(longer if _peak(uses, longer) <= room else homes)
 
 
+def lasting(
+    uses: Sequence[ScratchUse], others: int, budget: int, pieces: int, small: int
+) -> tuple[tuple[Home, ...], int]:
+    """The homes of all uses, and the budget: those of `arrange` in loops, and of `alternate`.
+
+    Outside loops a barrier costs less than much memory: what is shared, the first-level cache lacks. A barrier
+    of a cluster costs more.
+    """
+    arranged, budget = arrange(uses, others, budget, pieces)
+    homes = [home if use.may_repeat else Home(use.end) for use, home in zip(uses, arranged, strict=True)]
+    return alternate(uses, homes, small, budget - others), budget
+
+
 def in_regions(
     groups: Sequence[Sequence[ScratchUse]], others: int, budget: int, pieces: int, small: int
 ) -> dict[int, Home]:
-    """The homes of uses in regions that run at the same time, by the operations' numbers: those of `arrange`
-    and `alternate` in one region after the other.
+    """The homes of uses in regions that run at the same time, by the operations' numbers: those of `lasting` in
+    one region after the other.
 
     groups: the uses of each region, in the order of the module. others: bytes that other buffers take. Others
     are as for these functions.
@@ -174,8 +188,7 @@ def in_regions(
     for region, uses in enumerate(groups):
         rest = others + sum(peaks) - peaks[region]
         # Nothing is extended beyond the budget, though the region may need more than that.
-        homes, _ = arrange(uses, max(1, rest), budget, pieces)
-        homes = alternate(uses, homes, small, budget - rest)
+        homes, _ = lasting(uses, max(1, rest), budget, pieces, small)
         peaks[region] = _peak(uses, homes)
         found |= {use.start: home for use, home in zip(uses, homes, strict=True)}
     return found
@@ -344,10 +357,11 @@ class NumberedModule:
 
 
 def nesting_of(op: Operation) -> int:
-    """The number of regions around an operation, with that of its function."""
+    """The number of regions around an operation, with that of its function; those of warp specialisation, which
+    are run once, do not count."""
     found, at = 0, op.parent
     while at is not None and at.name != "builtin.module":
-        found, at = found + 1, at.parent
+        found, at = found + (at.name not in (WARP_SPECIALIZE, PARTITIONS)), at.parent
     return found
 
 

@@ -354,7 +354,9 @@ def test_the_ends_of_blocks_and_the_beginnings_of_partitions_are_looked_for_once
         end = next(n for n in range(members[0], len(ops)) if whole.names[n] == "ttg.warp_return")
         assert {found[n] for n in members} == {Partition(region, members[0], warps, end)}
     plan, _ = transpose(32, 2, CUDA)
-    lasts = [whole.use(n, plan, CUDA, 4, framed=False).block_end for n in numbers]
+    uses = [whole.use(n, plan, CUDA, 4, framed=False) for n in numbers]
+    assert not any(each.may_repeat for each in uses), "a region alone is no loop"
+    lasts = [each.block_end for each in uses]
     assert lasts == [n for n, name in enumerate(whole.names) if name == "ttg.warp_return" for _ in range(calls)]
     assert ops.looked <= 4 * len(ops)
 
