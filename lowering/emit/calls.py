@@ -13,7 +13,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
 from triton_linear.lowering.emit import marks
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
-from triton_linear.lowering.emit.buffers import Buffers
+from triton_linear.lowering.emit.buffers import Buffer, Buffers
 from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition
@@ -209,12 +209,17 @@ class CallWriter:
         return lines.body()
 
     def make_own(self, own: OwnBuffer) -> str:
-        """The lines that make a buffer that lasts, for the beginning of the function or of a partition."""
-        memory, type_ = f"{own.name}_memory", self._buffers.of(own.bytes, own.warps).whole
-        return (
-            f"    {memory} = ttg.local_alloc {{alignment = 16 : i32}} : () -> {type_} loc(unknown)\n"
-            f"    {own.name}_place = {_CAST} {memory} : {type_} to {_STRUCT} loc(unknown)\n"
-        )
+        """The lines that make a buffer that lasts, for the beginning of the function or of a partition.
+
+        Nobody else ever has the bytes of the function's. Those of a partition are others' before and behind it:
+        marks tell Triton, which puts barriers and fences between.
+        """
+        lines, memory = self._lines(f"{own.name}_", "unknown"), self._buffers.of(own.bytes, own.warps)
+        self._make_buffer(lines, memory)
+        lines.define(f"{own.name}_place", f"{_CAST} {own.name}_memory : {memory.whole} to {_STRUCT}")
+        if own.partition is not None:
+            self._mark(lines, memory)
+        return lines.body()
 
     def ending(self) -> str:
         """The barrier of the cluster at the end of a function whose exchanges take turns."""
@@ -223,8 +228,11 @@ class CallWriter:
         return lines.body()
 
     def free_own(self, own: OwnBuffer) -> str:
-        """The line that frees such a buffer, for the end of the function or of the partition."""
-        return self._free(f"{own.name}_memory", own.bytes, own.warps)
+        """The lines that free such a buffer, for the end of the function or of the partition."""
+        lines, memory = self._lines(f"{own.name}_", "unknown"), self._buffers.of(own.bytes, own.warps)
+        if own.partition is not None:
+            self._mark_again(lines, memory)
+        return lines.body() + self._free(f"{own.name}_memory", own.bytes, own.warps)
 
     def _free(self, memory: str, size: int, warps: int) -> str:
         return f"    ttg.local_dealloc {memory} : {self._buffers.of(size, warps).whole} loc(unknown)\n"
@@ -256,21 +264,34 @@ class CallWriter:
             lines.define(f"{p}scratch", f"llvm.extractvalue {call.own_buffer.name}_place[0] : {_STRUCT}")
             return
         memory = self._buffers.of(size, call.warps)
-        nothing = self._alias(struct_type(memory.element, 1))
-        self._mark_value(lines, nothing)
-        tensor = lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {memory.mark}")
-        buffer = lines.define(f"{p}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory.whole}")
-        first = lines.define(f"{p}first", self._first())
-        row = lines.define(f"{p}row", f"ttg.memdesc_index {buffer}[{first}] : {memory.whole} -> {memory.row}")
-        lines.effect(f"ttg.local_store {tensor}, {row} : {memory.mark} -> {memory.row}")
-        place = lines.define(f"{p}place", f"{_CAST} {buffer} : {memory.whole} to {_STRUCT}")
+        self._make_buffer(lines, memory)
+        self._mark(lines, memory)
+        place = lines.define(f"{p}place", f"{_CAST} {p}memory : {memory.whole} to {_STRUCT}")
         lines.define(f"{p}scratch", f"llvm.extractvalue {place}[0] : {_STRUCT}")
+
+    def _make_buffer(self, lines: FunctionWriter, memory: Buffer) -> None:
+        lines.define(
+            f"{lines.prefix}memory", f"ttg.local_alloc {{alignment = 16 : i32}} : () -> {memory.whole}"
+        )
+
+    def _mark(self, lines: FunctionWriter, memory: Buffer) -> None:
+        """Write a mark of the buffer that the lines have made."""
+        p, nothing = lines.prefix, self._alias(struct_type(memory.element, 1))
+        self._mark_value(lines, nothing)
+        lines.define(f"{p}nothing", f"{_CAST} {p}value : {nothing} to {memory.mark}")
+        first = lines.define(f"{p}first", self._first())
+        lines.define(f"{p}row", f"ttg.memdesc_index {p}memory[{first}] : {memory.whole} -> {memory.row}")
+        self._mark_again(lines, memory)
+
+    def _mark_again(self, lines: FunctionWriter, memory: Buffer) -> None:
+        p = lines.prefix
+        lines.effect(f"ttg.local_store {p}nothing, {p}row : {memory.mark} -> {memory.row}")
 
     def _free_scratch(self, lines: FunctionWriter, call: Call, home: Home, settles: bool) -> None:
         """Write what stands behind the code; `settles`: Triton sees a barrier in it."""
         p, memory = lines.prefix, self._buffers.of(call.stub.plan.scratch_bytes, call.warps)
         if settles:
-            lines.effect(f"ttg.local_store {p}nothing, {p}row : {memory.mark} -> {memory.row}")
+            self._mark_again(lines, memory)
         if home.freed == call.at + 1:
             lines.effect(f"ttg.local_dealloc {p}memory : {memory.whole}")
 

@@ -261,8 +261,11 @@ def _homes_in_regions(
     groups: dict[Partition | None, list[ScratchUse]] = {}
     for n, use in sorted(uses.items()):
         groups.setdefault(calls[n].partition, []).append(use)
-    warps = num_warps + sum(partition.warps for partition in groups if partition is not None)
-    others = program.buffer_bytes() + sum(use.bytes for use in program.momentary_uses(num_warps))
+    partitions = [partition for partition in groups if partition is not None]
+    others = sum(use.bytes for use in program.momentary_uses(max(call.warps for call in calls.values())))
+    others += program.buffer_bytes()
+    # Several operations with regions run one after the other. With fewer warps more CTAs share the memory.
+    warps = num_warps + max((partition.warps for partition in partitions), default=0)
     budget = 0 if sparing else target.shared_budget(warps, words)
     policy = target.policy
     homes = scratch.in_regions(

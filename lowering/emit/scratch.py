@@ -8,19 +8,20 @@ their users. Longer live ranges keep the bytes apart and save these barriers:
   thread that stores to a piece again has passed the other's barrier since the piece was read. This only moves a
   `ttg.local_dealloc`. Triton's analysis compares the bytes of buffers, and puts barriers between those that do
   share bytes.
-- The scratch of exchanges inside warps is one buffer for each size, live from the beginning to the end of the
-  function, so that no other buffer shares its bytes. Each of n warps has one nth of it, the same in every
-  exchange. No warp accesses the part of another, so that barriers of the warp are enough: one inside the
-  exchange, and one before its first store if other lanes may still be loading in an exchange before. Triton's
-  analysis does not see these accesses.
+- The scratch of exchanges inside warps that are in loops is one buffer for each size, live from the beginning
+  to the end of the function, so that no other buffer shares its bytes. Each of n warps has one nth of it, the
+  same in every exchange. No warp accesses the part of another, so that barriers of the warp are enough: one
+  inside the exchange, and one before its first store if other lanes may still be loading in an exchange before.
+  Triton's analysis does not see these accesses.
 
 Live ranges are extended only if the shared memory of all live buffers stays within `Target.shared_budget`, and
 not in modules with calls. Outside loops barriers are few, and the first-level cache needs large scratch more;
 there only small scratch stays live, and only until the next exchange is done (`alternate`). Buffers of the
-warps are not used in functions of several blocks.
+warps are not used in functions or partitions of several blocks.
 
-The regions of warp specialisation run at the same time, and share no bytes. Each partition has buffers of the
-warps of its own, from its beginning to its end; those of the default region are the function's (`in_regions`).
+The regions of warp specialisation run at the same time, and share no bytes (`in_regions`). The default region
+has the function's buffers of the warps. Each partition has its own, from its beginning to its end; before and
+behind it their bytes are others', so they are marked there for Triton's analysis.
 """
 
 from __future__ import annotations
@@ -273,8 +274,8 @@ class NumberedModule:
         num_warps: int,
         framed: bool,
     ) -> ScratchUse:
-        """The scratch use of operation `number`, which `plan` lowers. `framed`: the module has a `Frame`, so
-        that buffers of the warps are possible."""
+        """The scratch use of operation `number`, which `plan` lowers. `framed`: its function has a `Frame`, or
+        its partition an end, so that buffers of the warps are possible."""
         op = self.ops[number]
         warp = plan.scope == "warp"
         split = warp and framed and keeps_to_own_part(plan, target, num_warps)

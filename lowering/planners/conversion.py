@@ -57,6 +57,12 @@ class Hardware:
             raise ValueError(f"in-dim '{next(iter(columns))}' is not one of {', '.join(HARDWARE_DIMS)}")
         return Hardware(*found)
 
+    @property
+    def warps_hold_copies(self) -> bool:
+        """True if some warps of a CTA hold the same elements, in whatever lanes and registers."""
+        inside = (*self.register, *self.lane)
+        return f2.rank((*inside, *self.warp)) < f2.rank(inside) + len(self.warp)
+
 
 class Origin(NamedTuple):
     """The source bits to flip for one destination bit, as a mask per hardware dimension, and their reach."""

@@ -11,7 +11,6 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import (
@@ -30,9 +29,9 @@ from triton_linear.lowering.planners.conversion import Conversion, Hardware, Rea
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.planners.shared import (
     cost_of_shared,
-    plan_across_ctas,
     plan_cta_shared,
     plan_warp_shared,
+    plans_across_ctas,
     with_ranks_as_warps,
 )
 from triton_linear.lowering.planners.shuffle import cost_of_shuffle, plan_shuffle
@@ -136,7 +135,7 @@ def _select_across_ctas(conv: Conversion, element: ElementType, target: Target, 
         if isinstance(renamed, RegisterPlan):
             return Selection(renamed, cost(renamed, element, target), ())
         plans.append(_with_thread_bits(plan_shuffle(near, element, target), conv))
-    plans.append(plan_across_ctas(conv, element, target, limit))
+    plans += plans_across_ctas(conv, element, target, limit)
     ((best_cost, best), *losers), rejected = _ranked(plans, conv, element, target)
     rejected += [Rejected(lost.kind, _compared(lost_cost, best_cost)) for lost_cost, lost in losers]
     return Selection(best, best_cost, tuple(rejected))
@@ -227,14 +226,9 @@ def _moving_plans(
 
     for kind in (*inside, *(kind for kind in ("shuffle", "warp-shared") if kind not in inside)):
         attempt(kind)
-    if best is None or _warps_hold_copies(conv.src) or _warps_hold_copies(conv.dst):
+    if best is None or conv.src.warps_hold_copies or conv.dst.warps_hold_copies:
         attempt("cta-shared")
     return [found[kind] for kind in planners if kind in found]
-
-
-def _warps_hold_copies(side: Hardware) -> bool:
-    inside = (*side.register, *side.lane)
-    return f2.rank((*inside, *side.warp)) < f2.rank(inside) + len(side.warp)
 
 
 def _compared(lost: Cost, best: Cost) -> str:

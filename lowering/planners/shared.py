@@ -8,7 +8,8 @@ element's address is (rank, offset). With C(x) = (r, l, w, b) for a destination 
 memory of CTA b at the place of A(r, l, w, 0) = B(x) + A(0, 0, 0, b). Loads access other CTAs, and stores do
 not: an element is stored once and loaded several times if the destination holds copies, and each CTA needs to
 know its own place only. If C leaves b the own rank, for example because CTAs hold copies of each other, no
-other memory is read, and the exchange is one of the CTA.
+other memory is read, and the exchange is one of the CTA, or, if C leaves w the own warp too, one inside each
+warp.
 
 Elements below 32 bits are stored and loaded in words only if registers of the source are registers of the
 destination as well. If too few are, lane bits and register bits are exchanged inside the warps: before the
@@ -42,10 +43,10 @@ from triton_linear.lowering.target.targets import Target
 
 __all__ = [
     "cost_of_shared",
-    "plan_across_ctas",
     "plan_by_vectors",
     "plan_cta_shared",
     "plan_warp_shared",
+    "plans_across_ctas",
     "with_ranks_as_warps",
 ]
 
@@ -69,19 +70,22 @@ def plan_cta_shared(
     return _plan("cta", conv, element, target, scratch_limit)
 
 
-def plan_across_ctas(conv: Conversion, element: ElementType, target: Target, scratch_limit: int) -> SharedPlan:
-    """An exchange for a conversion that changes block bits: among all CTAs of the cluster, or among the warps
-    of each CTA, or inside each warp, if every CTA, or warp, holds its own destination elements.
+def plans_across_ctas(
+    conv: Conversion, element: ElementType, target: Target, scratch_limit: int
+) -> Iterator[SharedPlan]:
+    """Exchanges for a conversion that changes block bits, one at least: among all CTAs of the cluster, or, if
+    every CTA holds its own destination elements, among its warps, and inside each warp if that does too.
 
     Requires: source and destination have the same number of CTAs.
     """
     near = with_ranks_as_warps(conv)
-    if near is None:
-        return _plan(CLUSTER, conv, element, target, scratch_limit)
-    if near.reach > Reach.WARP:
-        return _plan("cta", conv, element, target, scratch_limit)
-    limit = min(scratch_limit >> len(conv.src.warp), target.policy.warp_scratch_bytes)
-    return _plan("warp", conv, element, target, limit)
+    if near is not None and near.reach <= Reach.WARP:
+        limit = min(scratch_limit >> len(conv.src.warp), target.policy.warp_scratch_bytes)
+        yield _plan("warp", conv, element, target, limit)
+        # An exchange of the CTA stores less if warps hold copies of each other.
+        if not (conv.src.warps_hold_copies or conv.dst.warps_hold_copies):
+            return
+    yield _plan(CLUSTER if near is None else "cta", conv, element, target, scratch_limit)
 
 
 def plan_by_vectors(conv: Conversion, scope: str, element: ElementType, target: Target) -> SharedPlan:

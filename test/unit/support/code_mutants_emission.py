@@ -187,8 +187,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/calls",
         "CallWriter._make_scratch",
-        'lines.effect(f"ttg.local_store {tensor}, {row} : {memory.mark} -> {memory.row}")',
-        "str(tensor)",
+        "self._mark(lines, memory)",
+        "lines.body()",
         "no barrier before stores to scratch that others read",
         f"{LIT}lowering/scratch-hazards.mlir",
     ),
@@ -250,6 +250,22 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "(*lanes, *offsets)",
         "a warp of another CTA accesses another part",
         SCRATCH,
+    ),
+    emitted(
+        "emit/calls",
+        "CallWriter.make_own",
+        "own.partition is not None",
+        "own.partition == 99",
+        "Triton does not see that a partition stores to bytes that were others'",
+        INSIDE_WARPS,
+    ),
+    emitted(
+        "emit/calls",
+        "CallWriter.free_own",
+        "own.partition is not None",
+        "own.partition == 99",
+        "Triton does not see that a partition stored to bytes that others get",
+        INSIDE_WARPS,
     ),
     emitted(
         "emit/embed",
