@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scope_kernels import blocked
 
+from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.passes.assignment import assign as assignment
 from triton_linear.passes.assignment import scopes
 from triton_linear.tools.fuzzing import evaluate
@@ -15,7 +16,7 @@ from triton_linear.tools.fuzzing.regions import conversions_of, examine_regions,
 from triton_linear.tools.fuzzing.run import REGIONS, FuzzPlan, Unit, conversions, examine, fuzz, stock, units
 from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import lower_kernel
+from triton_linear.tools.support.functions import LOWERING, lower_kernel
 
 
 def back_and_forth(warps: int, region: int) -> Program:
@@ -29,6 +30,35 @@ def back_and_forth(warps: int, region: int) -> Program:
 
 LANES = 32
 SIDES = [back_and_forth(4, 0), back_and_forth(1, 1), back_and_forth(8, 2)]
+
+
+def inside_warps(warps: int, region: int) -> Program:
+    """Sums between exchanges inside the warps, in a loop."""
+    low, high = [[1 << n] for n in range(5)], [[32 << n] for n in range(5)]
+    own = [[1024 << n] for n in range(warps.bit_length() - 1)]
+    rows, columns = (
+        f"#ttg.linear<{{register = {registers}, lane = {lanes}, warp = {own}, block = []}}>"
+        for registers, lanes in ((low, high), (high, low))
+    )
+    steps = (Convert(columns), Add(3), Convert(rows), Add(5))
+    loop = Loop("for", 3, rows, steps)
+    return Program("cuda:90", warps, (1024 * warps,), "i32", rows, (loop, Convert(columns)), region)
+
+
+def test_regions_share_no_buffer_of_the_warps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exchanges inside warps in loops have one in each region; each register is compared, and no warp races."""
+    owned: list[int | None] = []
+    make = CallWriter.make_own
+
+    def noted(self: CallWriter, own: Any) -> str:
+        owned.append(own.partition)
+        return make(self, own)
+
+    monkeypatch.setattr(CallWriter, "make_own", noted)
+    programs = [inside_warps(4, 0), inside_warps(1, 1), inside_warps(8, 2)]
+    totals = examine_regions(programs, LANES, "sides.ttgir", LOWERING)
+    assert totals.ok, totals.failures
+    assert totals.kinds == {"warp-shared": 9} and set(owned) == {None, 0, 1}
 
 
 @pytest.mark.parametrize("gpu", ["cuda:90", "cuda:100"])
