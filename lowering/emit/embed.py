@@ -236,7 +236,7 @@ def _homes(
     others += sum(scratch.pieces(uses, taking).values())
     homes = {n: home for n, home in homes.items() if n not in taking}
     policy = target.policy
-    kept, budget = scratch.lasting(everybody, others, budget, policy.scratch_pieces, policy.small_scratch)
+    kept, budget = scratch.arranged(everybody, others, budget, policy.scratch_pieces, policy.small_scratch)
     homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
     return homes, budget, taking
 

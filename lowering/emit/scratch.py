@@ -162,7 +162,7 @@ def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, roo
     return tuple(longer if _peak(uses, longer) <= room else homes)
 
 
-def lasting(
+def arranged(
     uses: Sequence[ScratchUse], others: int, budget: int, pieces: int, small: int
 ) -> tuple[tuple[Home, ...], int]:
     """The homes of all uses, and the budget: those of `arrange` in loops, and of `alternate`.
@@ -170,15 +170,15 @@ def lasting(
     Outside loops a barrier costs less than much memory: what is shared, the first-level cache lacks. A barrier
     of a cluster costs more.
     """
-    arranged, budget = arrange(uses, others, budget, pieces)
-    homes = [home if use.may_repeat else Home(use.end) for use, home in zip(uses, arranged, strict=True)]
+    extended, budget = arrange(uses, others, budget, pieces)
+    homes = [home if use.may_repeat else Home(use.end) for use, home in zip(uses, extended, strict=True)]
     return alternate(uses, homes, small, budget - others), budget
 
 
 def in_regions(
     groups: Sequence[Sequence[ScratchUse]], others: int, budget: int, pieces: int, small: int
 ) -> dict[int, Home]:
-    """The homes of uses in regions that run at the same time, by the operations' numbers: those of `lasting` in
+    """The homes of uses in regions that run at the same time, by the operations' numbers: those of `arranged` in
     one region after the other.
 
     groups: the uses of each region, in the order of the module. others: bytes that other buffers take. Others
@@ -189,7 +189,7 @@ def in_regions(
     for region, uses in enumerate(groups):
         rest = others + sum(peaks) - peaks[region]
         # Nothing is extended beyond the budget, though the region may need more than that.
-        homes, _ = lasting(uses, max(1, rest), budget, pieces, small)
+        homes, _ = arranged(uses, max(1, rest), budget, pieces, small)
         peaks[region] = _peak(uses, homes)
         found |= {use.start: home for use, home in zip(uses, homes, strict=True)}
     return found
