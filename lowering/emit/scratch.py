@@ -178,8 +178,8 @@ def arranged(
 def in_regions(
     groups: Sequence[Sequence[ScratchUse]], others: int, budget: int, pieces: int, small: int
 ) -> dict[int, Home]:
-    """The homes of uses in regions that run at the same time, by the operations' numbers: those of `arranged` in
-    one region after the other.
+    """The homes of uses in regions that run at the same time, by the operations' numbers: those of `arranged`
+    in one region after the other.
 
     groups: the uses of each region, in the order of the module. others: bytes that other buffers take. Others
     are as for these functions.
