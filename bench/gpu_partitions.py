@@ -331,15 +331,14 @@ def examine(
 
 
 def _others(child: Child, case: PartitionCase, built: dict[str, Binary | Lost]) -> dict[str, Any]:
-    """The outcome of each method beside the plugin."""
-    if not built:
-        return {}
-    return {
-        "beside": {
-            method: binary.reason if isinstance(binary, Lost) else _apart(child, case, None, binary)
-            for method, binary in built.items()
-        }
-    }
+    """The outcome of each method beside the plugin; one that breaks its process costs no other."""
+    found: dict[str, str] = {}
+    for method, binary in built.items():
+        try:
+            found[method] = binary.reason if isinstance(binary, Lost) else _apart(child, case, None, binary)
+        except Exception as error:
+            found[method] = f"{type(error).__name__}: {error}"
+    return {"beside": found} if found else {}
 
 
 def _interpreted(target: str, case: PartitionCase, stock: Binary | None, ours: Binary) -> str:

@@ -264,7 +264,7 @@ def _homes_in_regions(
     partitions = [partition for partition in groups if partition is not None]
     others = sum(use.bytes for use in program.momentary_uses(max(call.warps for call in calls.values())))
     others += program.buffer_bytes()
-    # Several operations with regions run one after the other. With fewer warps more CTAs share the memory.
+    # Operations with regions run one after the other. The widest partition alone bounds the CTAs from above.
     warps = num_warps + max((partition.warps for partition in partitions), default=0)
     budget = 0 if sparing else target.shared_budget(warps, words)
     policy = target.policy

@@ -86,6 +86,19 @@ def test_methods_beside_are_variants_and_thresholds(capsys: pytest.CaptureFixtur
         assert said in capsys.readouterr().err
 
 
+def test_a_method_beside_that_crashes_costs_no_other() -> None:
+    class Broken:
+        def ask(self, call: Any, *given: Any) -> str:
+            if given[-1] is BINARY:
+                raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
+            return "right"
+
+    other = gpu_partitions.replace(BINARY, name="other")
+    found = gpu_partitions._others(Broken(), SMALL, {"first": BINARY, "second": other})  # type: ignore[arg-type]
+    assert found == {"beside": {"first": "RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS", "second": "right"}}
+    assert gpu_partitions._others(Broken(), SMALL, {}) == {}  # type: ignore[arg-type]
+
+
 def test_decided_is_chosen_by_other_turns_than_those_that_time_it() -> None:
     turns = {"stock": [5.0, 7.0] * 3, "ours": [4.0, 8.0] * 3, "bounded": [4.5, 1.0] * 3, "baseline": [1.0] * 6}
     found = gpu_partitions.decided(turns)
