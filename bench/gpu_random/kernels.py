@@ -9,7 +9,7 @@ CTA t works on the t-th pattern of bits; in clusters, cluster t, whose CTAs hold
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,26 +32,48 @@ MOST_REGISTERS = 128
 THINNED = 0.7
 RANDOM = 8
 WARP_GROUP = 4
+BESIDE, INSIDE = "beside", "inside"
+"""Where a kernel with a warp-specialised region converts: in front of it, or in its only partition."""
 
 Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class RandomCase:
-    """One kernel: the pair of layouts, whether it loops, the CTA's warps, the CTAs of a cluster, and whether a
-    warp-specialised region of other warps follows."""
+    """One kernel: the pair of layouts, whether it loops, the warps of a CTA that convert, the CTAs of a
+    cluster, and, if it has a warp-specialised region, whether it converts BESIDE that or INSIDE."""
 
     index: int
     pair: Pair
     warps: int
     loop: bool
     ctas: int = 1
-    beside: bool = False
+    region: str = ""
+
+    @property
+    def own_warps(self) -> int:
+        """The warps of a CTA that are the kernel's own, of no partition."""
+        return WARP_GROUP if self.region == INSIDE else self.warps
+
+    @property
+    def partition_warps(self) -> int:
+        """The warps of the partition."""
+        return {BESIDE: WARP_GROUP, INSIDE: self.warps}.get(self.region, 0)
 
     @property
     def all_warps(self) -> int:
-        """The warps of a CTA, those of the region too, which Triton fills up to whole warp groups."""
-        return -(-self.warps // WARP_GROUP) * WARP_GROUP + WARP_GROUP if self.beside else self.warps
+        """The warps of a CTA, those of the partition too, which Triton fills up to whole warp groups then."""
+        both = self.own_warps + self.partition_warps
+        return -(-both // WARP_GROUP) * WARP_GROUP if self.region else both
+
+    @property
+    def first_warp(self) -> int:
+        """The first warp of a CTA that converts.
+
+        Triton places a partition behind the kernel's own warps, and fills its warp group with partitions that
+        do nothing. Those of more warps are first, so a single warp comes behind two that do nothing.
+        """
+        return self.own_warps + (2 if self.warps == 1 else 0) if self.region == INSIDE else 0
 
     @property
     def name(self) -> str:
@@ -60,8 +82,8 @@ class RandomCase:
         loop = ", looped" if self.loop else ""
         clusters = f", {self.ctas} CTAs" if self.ctas > 1 else ""
         what = f"{self.pair.family}, {size} {self.pair.element}, {self.warps} warps"
-        beside = ", beside a region" if self.beside else ""
-        return f"{self.index:03d} {what}{clusters}{loop}{beside}"
+        region = f", {self.region} a region" if self.region else ""
+        return f"{self.index:03d} {what}{clusters}{loop}{region}"
 
     @property
     def element(self) -> ElementType:
@@ -151,30 +173,32 @@ def random_cases(seed: int, count: int) -> list[RandomCase]:
     return cases
 
 
-def cluster_cases(seed: int, count: int, sizes: Sequence[int], beside: bool = False) -> list[RandomCase]:
-    """`count` kernels that loop, in clusters of these sizes, each of which changes what CTAs hold; `beside`: in
-    front of a warp-specialised region; the same seed, the same kernels."""
+def cluster_cases(seed: int, count: int, sizes: Sequence[int], region: str = "") -> list[RandomCase]:
+    """`count` kernels that loop, in clusters of these sizes, each of which changes what CTAs hold, with the
+    `region` of `RandomCase`; the same seed, the same kernels."""
     rng = random.Random(seed)
     cases: list[RandomCase] = []
     while len(cases) < count:
-        warps, ctas = rng.choice((4, 8) if beside else (1, 2, 4, 8)), rng.choice(tuple(sizes))
+        warps, ctas = rng.choice((4, 8) if region == BESIDE else (1, 2, 4, 8)), rng.choice(tuple(sizes))
         pair = random_pair(rng, LANES, warps, ctas=ctas)
-        case = RandomCase(len(cases), pair, warps, loop=True, ctas=ctas, beside=beside)
+        case = RandomCase(len(cases), pair, warps, loop=True, ctas=ctas, region=region)
         sides = [drawn_layout(case.pair, e) for e in (case.pair.source, case.pair.destination)]
         if sides[0].columns(BLOCK) != sides[1].columns(BLOCK) and max(case.register_counts) <= MOST_REGISTERS:
             cases.append(case)
     return cases
 
 
-def _next_place(threads: int, registers: int, first: int, counters: int) -> str:
+def _next_place(threads: int, first_thread: int, registers: int, first: int, counters: int) -> str:
     """PTX that finds a thread's next word behind operand `first`: its address `xa`, and `xp`, if there is one.
 
-    The thread's counter, behind operand `counters`, goes up.
+    The thread's counter, behind operand `counters`, goes up. So many threads of a CTA have words, beginning
+    with `first_thread`.
     """
     return " ".join(
         (
             ".reg .b32 xt, xn, xm; .reg .b64 xa; .reg .pred xp;",
-            f"mov.u32 xt, %tid.x; mov.u32 xn, %ctaid.x; mad.lo.u32 xt, xn, {threads}, xt;",
+            f"mov.u32 xt, %tid.x; sub.u32 xt, xt, {first_thread};",
+            f"mov.u32 xn, %ctaid.x; mad.lo.u32 xt, xn, {threads}, xt;",
             f"mul.wide.u32 xa, xt, 4; add.u64 xa, xa, ${counters};",
             "ld.global.u32 xn, [xa]; add.u32 xm, xn, 1; st.global.u32 [xa], xm;",
             f"setp.lt.u32 xp, xn, {registers}; mad.lo.u32 xn, xt, {registers}, xn;",
@@ -184,6 +208,7 @@ def _next_place(threads: int, registers: int, first: int, counters: int) -> str:
 
 
 BUFFERS = ("source", "filled", "out", "drained")
+CAPTURED = "_captured"
 
 
 class Body:
@@ -192,7 +217,7 @@ class Body:
 
     def __init__(self, case: RandomCase, suffix: str = "", threads: int | None = None) -> None:
         self.case, self.suffix = case, suffix
-        self.threads = threads or LANES * case.warps
+        self.threads, self.first_thread = threads or LANES * case.warps, LANES * case.first_warp
         self.lines: list[str] = []
         self.bits = f"i{case.element.bits}"
 
@@ -223,7 +248,7 @@ class Body:
     def fill(self, encoding: str) -> str:
         """The bits of the tensor in layout `encoding`."""
         registers = self.case.register_counts[0]
-        place = _next_place(self.threads, registers, 1, 2)
+        place = _next_place(self.threads, self.first_thread, registers, 1, 2)
         ptx = f"{{ {place} mov.b64 $0, 0; @xp ld.global.b64 $0, [xa]; }}"
         operands = [self.everywhere(f"%{name}{self.suffix}", encoding) for name in BUFFERS[:2]]
         word = self.inline(ptx, "=&l,l,l", operands, "i64", encoding)
@@ -239,7 +264,7 @@ class Body:
         if self.bits != "i64":
             types = f"{self.tensor(self.bits, encoding)} to {self.tensor('i64', encoding)}"
             value = self.add(f"arith.extui {value} : {types}")
-        place = _next_place(self.threads, registers, 2, 3)
+        place = _next_place(self.threads, self.first_thread, registers, 2, 3)
         ptx = f"{{ {place} @xp st.global.b64 [xa], $1; mov.b32 $0, 0; }}"
         operands = [value, *(self.everywhere(f"%{name}{self.suffix}", encoding) for name in BUFFERS[2:])]
         self.inline(ptx, "=r,l,l,l", operands, "i32", encoding)
@@ -294,41 +319,51 @@ def converting(body: Body, baseline: bool = False) -> None:
     body.drain(body.convert(x, a, b), b)
 
 
-def _region(case: RandomCase) -> list[str]:
-    """A warp-specialised region, each of whose partitions does something."""
+def _nothing(case: RandomCase, warps: int, number: str, name: str) -> list[str]:
+    """Lines that do something with a number and leave nothing: Triton drops partitions without any."""
     ctas = ", ".join(["[0]"] * (case.ctas.bit_length() - 1))
     clusters = f", CGALayout = [{ctas}]" if ctas else ""
-
-    def nothing(warps: int, number: str, name: str) -> list[str]:
-        layout = (
-            f"sizePerThread = [1], threadsPerWarp = [{LANES}], warpsPerCTA = [{warps}], order = [0]{clusters}"
-        )
-        type_ = f"tensor<{LANES * warps}xi32, #ttg.blocked<{{{layout}}}>>"
-        rest = '{constraints = "=r,r", packed_element = 1 : i32, pure = false}'
-        return [
-            f"%{name}_in = tt.splat {number} : i32 -> {type_}",
-            f'%{name}_out = tt.elementwise_inline_asm "mov.b32 $0, $1;" {rest} %{name}_in : {type_} -> {type_}',
-        ]
-
+    layout = f"sizePerThread = [1], threadsPerWarp = [{LANES}], warpsPerCTA = [{warps}], order = [0]{clusters}"
+    type_ = f"tensor<{LANES * warps}xi32, #ttg.blocked<{{{layout}}}>>"
+    rest = '{constraints = "=r,r", packed_element = 1 : i32, pure = false}'
     return [
-        "ttg.warp_specialize(%steps)",
+        f"%{name}_in = tt.splat {number} : i32 -> {type_}",
+        f'%{name}_out = tt.elementwise_inline_asm "mov.b32 $0, $1;" {rest} %{name}_in : {type_} -> {type_}',
+    ]
+
+
+def _specialised(
+    case: RandomCase, own: Sequence[str], partition: Sequence[str], captured: Mapping[str, str]
+) -> list[str]:
+    """A warp-specialised region of these lines; the partition has the values `captured`, by their names and
+    types, as names that end with CAPTURED."""
+    arguments = ", ".join(f"{name}{CAPTURED}: {type_}" for name, type_ in captured.items())
+    return [
+        f"ttg.warp_specialize({', '.join(captured)})",
         "default {",
-        *nothing(case.warps, "%steps", "own"),
+        *own,
         "ttg.warp_yield",
         "}",
-        f"partition0(%inside: i32) num_warps({WARP_GROUP}) {{",
-        *nothing(WARP_GROUP, "%inside", "other"),
+        f"partition0({arguments}) num_warps({case.partition_warps}) {{",
+        *partition,
         "ttg.warp_return",
-        "} : (i32) -> ()",
+        f"}} : ({', '.join(captured.values())}) -> ()",
     ]
 
 
 def kernel_text(case: RandomCase, target: str) -> str:
     """The module with the kernel `convert(source, filled, out, drained, steps)`."""
-    body = Body(case)
+    body, steps = Body(case, CAPTURED if case.region == INSIDE else ""), {"%steps": "i32"}
     converting(body)
-    arguments = [(name, "i64") for name in BUFFERS]
-    return module_text(case, target, arguments, (*body.lines, *(_region(case) if case.beside else ())))
+    lines = body.lines
+    if case.region == BESIDE:
+        own = _nothing(case, case.warps, "%steps", "own")
+        lines += _specialised(
+            case, own, _nothing(case, case.partition_warps, f"%steps{CAPTURED}", "other"), steps
+        )
+    elif case.region == INSIDE:
+        lines = _specialised(case, (), lines, {f"%{name}": "!tt.ptr<i64>" for name in BUFFERS} | steps)
+    return module_text(case, target, [(name, "i64") for name in BUFFERS], lines)
 
 
 def module_text(
@@ -339,7 +374,7 @@ def module_text(
     arguments = [f"%{name}: !tt.ptr<{to}> {{tt.divisibility = 16 : i32}}" for name, to in pointers]
     signature, body = ", ".join((*arguments, "%steps: i32")), "\n    ".join((*lines, "tt.return"))
     return (
-        f'module attributes {{"ttg.num-ctas" = {case.ctas} : i32, "ttg.num-warps" = {case.warps} : i32, '
+        f'module attributes {{"ttg.num-ctas" = {case.ctas} : i32, "ttg.num-warps" = {case.own_warps} : i32, '
         f'ttg.target = "{target}", "ttg.threads-per-warp" = {LANES} : i32}} {{\n'
         f"  tt.func public @convert({signature}) {{\n    {body}\n  }}\n}}\n"
     )

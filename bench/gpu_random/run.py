@@ -1,6 +1,6 @@
 """Compiles random conversions in parallel, runs them, and compares every register of every thread.
 
-    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8 [--beside | --gathers]]
+    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8 [--beside | --inside | --gathers]]
                                [--dry cuda:90] [--output FOLDER]
 
 A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
@@ -11,7 +11,8 @@ launching anything, and runs the plugin's code in the interpreter. `--clusters` 
 what the CTAs of clusters of these sizes hold instead, in loops, and times them: stock Triton's over the
 plugin's, on a GPU full of clusters, and over what tuning would choose of the two: the faster by every other
 turn, timed in the turns between. The results are in gpu_clusters.json and .md then. With `--beside` a
-warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md). With `--gathers` each kernel
+warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md). With `--inside` each kernel
+converts in the partition of such a region (gpu_clusters_inside.json and .md). With `--gathers` each kernel
 gathers what other CTAs of its cluster hold, which stock Triton gets wrong; timed is a way through global memory
 as well (`gathers`; gpu_gathers.json and .md).
 """
@@ -49,7 +50,17 @@ from ..harness.child import Child, empty_cache
 from ..harness.options import Parser
 from ..harness.progress import progress
 from .gathers import gather_cases
-from .kernels import LANES, LOOP_STEPS, METHODS, RandomCase, Words, cluster_cases, random_cases
+from .kernels import (
+    BESIDE,
+    INSIDE,
+    LANES,
+    LOOP_STEPS,
+    METHODS,
+    RandomCase,
+    Words,
+    cluster_cases,
+    random_cases,
+)
 from .report import (
     DECIDED,
     FINE,
@@ -98,7 +109,7 @@ def build(case: RandomCase, method: str, target: str) -> Binary:
         path.write_text(case.text(target, method))
         ours = triton_linear.enabled(strict=True, assign=False, occupancy=False)
         with ours if method == "ours" else nullcontext([]) as reports:
-            options = {"num_warps": case.warps, "num_ctas": case.ctas}
+            options = {"num_warps": case.own_warps, "num_ctas": case.ctas}
             kernel = triton.compile(str(path), target=gpu_target(target), options=options)
     plans = [c.lowering for r in reports for c in r.conversions]
     plans += [g.lowering for r in reports for g in r.gathers] + ["folded"] * sum(r.folded for r in reports)
@@ -389,11 +400,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--clusters", type=_sizes, metavar="N,N", help="sizes of clusters")
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--beside", action="store_true", help="in front of a warp-specialised region")
+    region = partial(kind.add_argument, dest="region", action="store_const", default="")
+    region("--beside", const=BESIDE, help="in front of a warp-specialised region")
+    region("--inside", const=INSIDE, help="in a partition of a warp-specialised region")
     kind.add_argument("--gathers", action="store_true", help="gathers across CTAs, not conversions")
     options = parser.dry().workers().output().parse_args(argv)
-    if options.gathers and not options.clusters:
-        parser.error("--gathers needs --clusters")
+    if (options.region or options.gathers) and not options.clusters:
+        parser.error("--beside, --inside and --gathers need --clusters")
     return options
 
 
@@ -407,12 +420,12 @@ def _sizes(text: str) -> tuple[int, ...]:
 def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
-    stem = "gpu_clusters" + "_beside" * options.beside if options.clusters else "gpu_random"
+    stem = "_".join(filter(None, ("gpu_clusters", options.region))) if options.clusters else "gpu_random"
     drawn: Sequence[RandomCase]
     if options.gathers:
         drawn, stem = gather_cases(options.seed, options.count, options.clusters), "gpu_gathers"
     elif options.clusters:
-        drawn = cluster_cases(options.seed, options.count, options.clusters, options.beside)
+        drawn = cluster_cases(options.seed, options.count, options.clusters, options.region)
     else:
         drawn = random_cases(options.seed, options.count)
     cases = chosen("gpu_random", drawn, options.only)

@@ -111,7 +111,7 @@ class CallWriter:
         self._thread = THREAD_NUMBER if framed else None
         self._rank = RANK_NUMBER if framed else None
         self._uses_thread = self._uses_rank = False
-        self._numbered = set[int]()  # partitions whose threads are
+        self._numbered, self._ranked = set[int](), set[int]()  # partitions that ask for thread or rank
         self._types: dict[str, str] = {}
         self._buffers = buffers
         self.locations: list[str] = []
@@ -135,7 +135,7 @@ class CallWriter:
             own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
         body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
         if call.partition is not None:
-            body.rank = None  # nothing of the function around it is known there
+            body.rank = call.partition.rank  # nothing of the function around it is known there
         closes = turn is None or turn.closes
         if isinstance(call.stub, GatherStub):
             assert isinstance(signature, GatherSignature)  # it is that of the stub
@@ -165,9 +165,10 @@ class CallWriter:
             )
         if call.partition is None:
             self._uses_thread |= body.uses_thread
-        elif body.uses_thread:
-            self._numbered.add(call.partition.number)
-        self._uses_rank |= body.uses_rank and call.partition is None
+            self._uses_rank |= body.uses_rank
+        else:
+            self._numbered |= {call.partition.number} if body.uses_thread else set()
+            self._ranked |= {call.partition.number} if body.uses_rank else set()
         if turn is not None:
             own.define(f"{prefix}scratch", f"llvm.extractvalue {PIECE}{turn.piece}_place[0] : {_STRUCT}")
         if home is not None:
@@ -202,10 +203,12 @@ class CallWriter:
         )
 
     def number_in(self, partition: Partition) -> str:
-        """The lines that number the threads of a partition, for its beginning."""
+        """The lines that number the threads of a partition and its CTA, for its beginning."""
         lines = self._lines("", "unknown")
         if partition.number in self._numbered:
             partition.write_thread(lines, self._target.lanes, self._buffers.threads(partition.warps))
+        if partition.number in self._ranked:
+            partition.write_rank(lines)
         return lines.body()
 
     def make_own(self, own: OwnBuffer) -> str:

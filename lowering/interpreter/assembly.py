@@ -9,7 +9,7 @@
   interpreted, so that a kernel which reads the copied bytes is refused.
 - NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division to two units in the last place,
   whose result is undefined here.
-- Tensor memory: see `tensor_memory`.
+- Tensor memory: see `tensor_memory`; mbarriers: see `mbarriers`.
 - AMD: `permlane16/32.swap` as intrinsics.
 """
 
@@ -24,9 +24,18 @@ import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
 from triton_linear.lowering.emit.marks import NUMBER
-from triton_linear.lowering.interpreter import amd, arithmetic, lanes, matrix, shared_memory, tensor_memory
+from triton_linear.lowering.interpreter import (
+    amd,
+    arithmetic,
+    lanes,
+    matrix,
+    mbarriers,
+    shared_memory,
+    tensor_memory,
+)
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler, filled, promised, signed
+from triton_linear.lowering.interpreter.predicated import Predicated
 from triton_linear.lowering.interpreter.program import (
     Aggregate,
     Builder,
@@ -69,6 +78,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
         return _access(build, op, found)
     if found := _COPY.fullmatch(text):
         _copy(build, op, found)
+        return None
+    if mbarriers.assembly(build, op, text):
         return None
     known, value = tensor_memory.assembly(build, op, text)
     if known:
@@ -133,7 +144,7 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
         slots = tuple(build.new() for _ in range(count))
 
         def load(machine: Machine) -> None:
-            with _Predicated(machine, predicate) as predicated:
+            with Predicated(machine, predicate) as predicated:
                 values, masks = [_NONE] * count, [_NONE] * count
                 if predicated.any_active:
                     values, some = machine.memory.load(operation, address(machine), element * count, element, 1)
@@ -156,7 +167,7 @@ def _access(build: Builder, op: ir.Operation, found: re.Match[str]) -> Tree | No
     stored = tuple(build.solid(slot) for slot in stored)
 
     def store(machine: Machine) -> None:
-        with _Predicated(machine, predicate) as predicated:
+        with Predicated(machine, predicate) as predicated:
             if predicated.any_active:
                 values = [machine.values[slot] for slot in stored]
                 undefined = [machine.undefined.get(slot) for slot in stored]
@@ -178,7 +189,7 @@ def _copy(build: Builder, op: ir.Operation, found: re.Match[str]) -> None:
 
     def step(machine: Machine) -> None:
         machine.refuse_undefined(base, "the address")
-        with _Predicated(machine, predicate) as predicated:
+        with Predicated(machine, predicate) as predicated:
             if predicated.any_active:
                 anything, unknown = np.zeros((1, 1), np.uint64), np.full((1, 1), scalar_mask(32), np.uint64)
                 address = np.asarray(machine.values[base] + shift)
@@ -195,29 +206,6 @@ def _shaped(type_: object, slots: tuple[int, ...]) -> Tree:
     if len(slots) != 1 or not isinstance(type_, Scalar):
         raise SimulationError("the assembly's results do not fit its type")
     return slots[0]
-
-
-class _Predicated:
-    """Makes the threads with a false predicate inactive, within a `with` block."""
-
-    def __init__(self, machine: Machine, predicate: int | None) -> None:
-        self.memory, self.before = machine.memory, machine.memory.active
-        holds = np.ones(machine.threads, np.bool_)
-        if predicate is not None:
-            machine.refuse_undefined(predicate, "the predicate")
-            value = machine.values[predicate]
-            if (machine.executing(value) != machine.executing(value)[:1]).any():
-                raise SimulationError("the predicate depends on the data of the trial")
-            holds = np.broadcast_to(value[0] != 0, (machine.threads,))
-        self.threads = holds if self.before is None else holds & self.before
-        self.any_active, self.all_active = bool(self.threads.any()), bool(self.threads.all())
-
-    def __enter__(self) -> _Predicated:
-        self.memory.active = None if self.all_active else self.threads
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.memory.active = self.before
 
 
 # Stores

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from triton_linear.lowering.interpreter.blocks import Compiler, FunctionProgram, Jump, StraightLine, joins_of
 from triton_linear.lowering.interpreter.counts import Counts, costs
+from triton_linear.lowering.interpreter.meetings import Meeting, Phase
 from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
 from triton_linear.lowering.interpreter.program import Machine, leaves
 from triton_linear.lowering.interpreter.simulate import SHARED_BASE, interpreter_context, parsed
@@ -103,8 +104,8 @@ def simulate_function(
         program = compiler.compile(name, len(arguments))
         run = Run(program, arguments, trials, None, step_limit, shared_bytes)
         run.machine.tensor = tensor
-        for number, _ in run.steps(0, -1):
-            raise SimulationError(f"barrier {number} is for independent warps")
+        for meeting in run.steps(0, -1):
+            raise SimulationError(f"{meeting} is for independent warps")
         run.memory.end(program.returns)
         return run.outcome()
 
@@ -155,9 +156,9 @@ class Run:
         for slot, value in zip(slots, given, strict=True):
             machine.values[slot] = np.asarray(value, np.uint64)
 
-    def steps(self, piece: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Run from piece `piece` to piece `stop`, or to the end. Yields (number, warps) of each barrier at
-        which it has to wait for other runs."""
+    def steps(self, piece: int, stop: int) -> Iterator[Meeting | Phase]:
+        """Run from piece `piece` to piece `stop`, or to the end. Yields what it has to wait for other
+        runs at."""
         pieces, machine = self.program.pieces, self.machine
         while piece != stop:
             if piece in self.diverged:
@@ -181,7 +182,7 @@ class Run:
             else:
                 piece = yield from self._diverge(piece, code, chosen)
 
-    def _line(self, piece: int, code: StraightLine) -> Iterator[tuple[int, int]]:
+    def _line(self, piece: int, code: StraightLine) -> Iterator[Meeting | Phase]:
         machine = self.machine
         self.visits[piece] += 1
         self.left -= len(code.steps) + 1
@@ -235,7 +236,7 @@ class Run:
                 machine.undefined[slot] = merged
         return jump.target
 
-    def _diverge(self, piece: int, code: StraightLine, chosen: Flags) -> Generator[tuple[int, int], None, int]:
+    def _diverge(self, piece: int, code: StraightLine, chosen: Flags) -> Generator[Meeting | Phase, None, int]:
         """Run both sides of a branch, each with its own threads; return the piece in which they meet."""
         if self.joins is None:
             self.joins = joins_of(self.program.pieces)

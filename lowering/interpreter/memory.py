@@ -22,6 +22,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from triton_linear.lowering.interpreter.meetings import Mbarrier, Meeting, Phase, Place
+
 Bits = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
@@ -127,8 +129,8 @@ class SharedMemory:
     """`size` bytes at address `base` in each of `ctas` CTAs, for `threads` threads in all, in warps of `lanes`.
 
     active: the threads that execute the next operation; None: all. barriers: the barriers of the CTA that were
-    passed. If warps run independently (`of_warp`), waiting: (number, warps) of the barrier at which the warp
-    waits; warps: all warps of the CTA.
+    passed. If warps run independently (`of_warp`), waiting: what the warp waits for; warps: all warps of the
+    CTA; home: the rank of its CTA; mbarriers: those of the cluster.
     """
 
     trials: int
@@ -140,9 +142,11 @@ class SharedMemory:
     races: list[Race] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     active: Flags | None = None
-    waiting: tuple[int, int] | None = None
+    waiting: Meeting | Phase | None = None
     warps: int = 1
     independent: bool = False
+    home: int = 0
+    mbarriers: dict[Place, Mbarrier] | None = None
     ctas: int = 1
     barriers: int = 0
     _bytes: npt.NDArray[np.uint8] = field(init=False)
@@ -150,6 +154,7 @@ class SharedMemory:
     _levels: tuple[Any, ...] = field(init=False)
     _stride: int = field(init=False)
     _arrived: bool = False
+    _relaxed: bool = False
     _collective: int = 0
 
     def __post_init__(self) -> None:
@@ -169,15 +174,17 @@ class SharedMemory:
 
     @property
     def cta_threads(self) -> int:
-        """Threads of a CTA."""
-        return self.threads // self.ctas
+        """Threads of a CTA, or those of an independent warp."""
+        return self.threads if self.independent else self.threads // self.ctas
 
-    def arrive(self) -> None:
-        """The first half of a barrier of the cluster."""
+    def arrive(self, relaxed: bool = False) -> None:
+        """The first half of a barrier of the cluster; relaxed: it orders no accesses."""
         self.all_execute("a barrier of the cluster")
         if self._arrived:
             raise SimulationError("a barrier of the cluster is arrived at twice")
-        self._arrived = True
+        if relaxed and not self.independent:
+            raise SimulationError("a relaxed barrier of the cluster is for independent warps")
+        self._arrived, self._relaxed = True, relaxed
 
     def wait(self) -> None:
         """The second half: order accesses before `arrive`, of all threads, before all later ones."""
@@ -185,8 +192,8 @@ class SharedMemory:
         if not self._arrived:
             raise SimulationError("a wait for a barrier of the cluster at which nobody has arrived")
         self._arrived = False
-        if self.independent:  # independent warps: all warps of the CTA have to arrive
-            self.waiting = (OF_CLUSTER, self.warps)
+        if self.independent:  # all warps of all CTAs have to arrive
+            self.waiting = Meeting(OF_CLUSTER, self.warps * self.ctas, self._relaxed)
             return
         for agents in self._levels:
             agents.forget()
@@ -212,18 +219,42 @@ class SharedMemory:
             offset = int(np.argmax(left)) * self.granule % self._stride
             self.races.append(Race("cluster", "end after read", operation, offset))
 
-    def of_warp(self, level: Any, warps: int) -> SharedMemory:
-        """The same bytes for one of `warps` independent warps; `level` records the accesses of the others."""
-        mine = replace(self, races=[], recorded=[], warps=warps, independent=True)
+    def of_warp(self, level: Any, warps: int, home: int, mbarriers: dict[Place, Mbarrier]) -> SharedMemory:
+        """The same bytes for an independent warp, one of `warps` of the CTA of rank `home`; `level` records the
+        accesses of the others."""
+        mine = replace(
+            self, races=[], recorded=[], warps=warps, independent=True, home=home, mbarriers=mbarriers
+        )
         mine._bytes, mine._undefined = self._bytes, self._undefined
-        mine._levels = (level, mine._levels[1])
+        mine._levels = (level, mine._levels[-1])
         return mine
+
+    def make_mbarrier(self, place: Place, count: int) -> None:
+        """Make an mbarrier at which `count` threads arrive in each phase."""
+        if self.mbarriers is None:
+            raise SimulationError("an mbarrier is for independent warps")
+        self.mbarriers[place] = Mbarrier(count)
+
+    def arrive_at(self, place: Place) -> None:
+        """Arrive at an mbarrier with all accesses before."""
+        self._mbarrier(place).arrive(self._levels[0].release())
+
+    def wait_for(self, place: Place, parity: int) -> None:
+        """Wait until the phase with this parity of an mbarrier is complete."""
+        self.all_execute("a wait for an mbarrier")
+        self._mbarrier(place)
+        self.waiting = Phase(place, parity)
+
+    def _mbarrier(self, place: Place) -> Mbarrier:
+        if not self.mbarriers or place not in self.mbarriers:
+            raise SimulationError(f"nobody has made an mbarrier at address {place[1]} of CTA {place[0]}")
+        return self.mbarriers[place]
 
     def named_barrier(self, number: int, threads: int | None) -> None:
         """Wait at barrier `number` for `threads` threads; None: for all."""
         self.all_execute("a barrier")
         warps = self.warps if threads is None else threads // self.lanes
-        self.waiting = (number, warps)
+        self.waiting = Meeting(number, warps)
 
     def forget_lanes(self) -> None:
         """Order the warp's own accesses, since it has passed a barrier."""
@@ -356,7 +387,7 @@ class SharedMemory:
                 raise SimulationError(f"{kind} address depends on the data converted")
             address = address[:1]
         flat = np.broadcast_to(address[0], threads.shape)
-        holder = threads // self.cta_threads
+        holder = threads // self.cta_threads + self.home
         if self.ctas > 1:
             window = (flat >> np.uint64(WINDOW_BITS)).astype(np.int64)
             holder = np.where(window > 0, window - 1, holder)

@@ -143,7 +143,7 @@ class Machine:
         self.thread = np.arange(threads, dtype=np.int64)
         self.lane = self.thread % lanes
         self.own = self.thread % memory.cta_threads
-        self.rank = self.thread // memory.cta_threads
+        self.rank = self.thread // memory.cta_threads + memory.home
         self.conditions: dict[int, npt.NDArray[np.bool_]] = {}
         self.sources: dict[Hashable, Source] = {}
         self.sinks: dict[str, list[tuple[Bits, Bits]]] = {}

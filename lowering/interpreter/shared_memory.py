@@ -96,7 +96,8 @@ def _warp_sync(build: Builder, op: ir.Operation) -> None:
 
 def _cluster_arrive(build: Builder, op: ir.Operation) -> None:
     build.cluster_barriers += 1
-    build.emit(lambda machine: machine.memory.arrive())
+    relaxed = op.name.endswith(".relaxed")
+    build.emit(lambda machine: machine.memory.arrive(relaxed))
 
 
 def _cluster_wait(build: Builder, op: ir.Operation) -> None:
@@ -240,6 +241,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.barrier": _cta_barrier,
     "nvvm.bar.warp.sync": _warp_sync,
     "nvvm.cluster.arrive": _cluster_arrive,
+    "nvvm.cluster.arrive.relaxed": _cluster_arrive,
     "nvvm.cluster.wait": _cluster_wait,
     "nvvm.mapa": _mapa,
     "rocdl.barrier": _cta_barrier,

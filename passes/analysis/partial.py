@@ -13,10 +13,6 @@ from triton_linear.lowering.target.targets import Target
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Only the callers of a function determine which warps arrive at a barrier in it."""
-IN_REGION = "it crosses CTAs in a warp-specialised region, whose warps meet at no barrier of the whole cluster"
-"""Triton has its own barriers for conversions across CTAs. It also puts them before scratch of this package, if
-other CTAs may still load from the same bytes; so this package lowers conversions within a CTA. Outside of
-regions, all warps arrive at the barrier of the cluster."""
 CALLED = "a warp-specialised region calls the function that it is in, and only some warps of the CTA run it"
 _ONLY_NVIDIA = "it is in a warp-specialised region, which is known for NVIDIA GPUs alone"
 
@@ -58,13 +54,6 @@ class PartialCode:
                 functions.add(function)
                 reached += calls.get(function, ())
         return cls(present, present and any_call, frozenset(functions))
-
-    def is_in_region(self, op: Operation) -> bool:
-        """True if only some warps of the CTA run an operation."""
-        if not self.present:
-            return False
-        specialised, function = _surroundings(op)
-        return specialised or function in self.functions
 
     def reason(self, op: Operation, gpu: Target) -> str | None:
         """Why this package must not lower code at the place of `op`; None if it may."""

@@ -24,14 +24,14 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_re
 from triton_linear.lowering.gather.select import cost_of, stock_cost
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
-from triton_linear.lowering.plan.plans import CLUSTER, Cost, Rejected
+from triton_linear.lowering.plan.plans import Cost, Rejected
 from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.strategies import PLANNERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
-from triton_linear.passes.analysis.partial import CALLS, IN_REGION, PartialCode
+from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
@@ -73,8 +73,8 @@ class LowerGathers(Planning):
     model has it no slower than Triton's own. It takes source and index as they are before conversions, where
     these serve nothing else and all of it is cheaper so, what becomes of the result included: that has the
     layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
-    a remark: its layouts are not known, it asks other CTAs in a warp-specialised region or with a release that
-    does not order that (`CLUSTERS_ORDERED`), it costs more, it takes accumulators of `wgmma`, it is in a
+    a remark: its layouts are not known, it goes through memory in a cluster with a release that does not order
+    that (`CLUSTERS_ORDERED`), it costs more, it takes accumulators of `wgmma`, it is in a
     function that a warp-specialised region calls, or it is there so that copies become alike (`ll.agree`). With
     `lowering=legacy` all that can be go through shared memory as Triton's once did
     (`lowering/gather/memory.py`), from the fewest conversions.
@@ -223,7 +223,7 @@ class _Choice:
             return CALLS
         if self.ctas > 1 and installed_release() not in CLUSTERS_ORDERED:
             return UNORDERED.format(self.ctas)
-        return IN_REGION if plan.scope == CLUSTER and self.partial.is_in_region(gather) else None
+        return None
 
     def origins(self, value: Value) -> list[Value]:
         """An operand, and what it was converted from for this gather alone."""

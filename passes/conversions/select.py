@@ -28,7 +28,7 @@ from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
 from triton_linear.passes.analysis.loose import moves_predicates
-from triton_linear.passes.analysis.partial import CALLS, IN_REGION, PartialCode
+from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
@@ -63,8 +63,8 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters, or in a warp-specialised region, it is
-    in a function that such a region calls, it leads to an address or a mask of which Triton's axis analysis may
+    layouts are not known, it crosses CTAs of a GPU without clusters, it is in a function that a
+    warp-specialised region calls, it leads to an address or a mask of which Triton's axis analysis may
     know more than can be handed on, or it takes accumulators of `wgmma` with another sign
     (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
     order that (`CLUSTERS_ORDERED`), or, in a kernel with clusters or warp-specialised regions, it moves
@@ -151,8 +151,6 @@ class SelectLowering(Planning):
         crosses = isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER
         if partial.calls and (crosses or selection.plan.kind in ("cta-shared", PADDED)):
             return CALLS
-        if crosses and partial.is_in_region(conversion):
-            return IN_REGION
         return selection
 
     def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:

@@ -15,18 +15,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
 from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
-from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.memory import Bits, Indices, SimulationError
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.interpreter.warps import WarpsOutcome, simulate_warps
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.planners.conversion import conversion as conversion_between
-from triton_linear.lowering.planners.shared import with_ranks_as_warps
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.evaluate import mask_of
-from triton_linear.tools.fuzzing.pairs import as_pair, as_program, drawn_layout, ends, registers_of_pair, title
+from triton_linear.tools.fuzzing.pairs import as_pair, as_program, ends, registers_of_pair, title
 from triton_linear.tools.fuzzing.program import Program
 from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
 from triton_linear.tools.fuzzing.totals import Totals
@@ -48,9 +45,7 @@ REGISTERS_EACH = 24
 
 
 def draw_partitions(rng: random.Random, target: Target, most: int, ctas: int = 1) -> list[Program]:
-    """The conversions of a module, those of the default region first. In clusters none loads from another
-    CTA, but some depend on the CTA's rank.
-    """
+    """The conversions of a module, those of the default region first."""
     drawn: list[Program] = []
     for region in range(1 + rng.randint(1, MOST_PARTITIONS)):
         warps = rng.choice(PARTITION_WARPS if region else DEFAULT_WARPS)
@@ -66,19 +61,9 @@ def _pair(rng: random.Random, target: Target, warps: int, ctas: int) -> Pair:
     while True:
         pair = random_pair(rng, target.lanes, warps, target.name, ctas)
         size = int(np.prod(pair.shape)) * element_type(pair.element).bits // 8
-        if registers_of_pair(pair) > MOST_REGISTERS or size > MOST_BYTES:
-            continue
-        source, destination = (drawn_layout(pair, side) for side in (pair.source, pair.destination))
-        if (
-            _block(source) == _block(destination)
-            or with_ranks_as_warps(conversion_between(source, destination)) is not None
-        ):
+        # Any CTA may hold a whole tensor of a cluster, and all CTAs are run at once.
+        if registers_of_pair(pair) <= MOST_REGISTERS and size * ctas <= MOST_BYTES:
             return pair
-
-
-def _block(layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
-    """The basis vectors of the CTA's rank."""
-    return dict(layout.bases).get(BLOCK, ())
 
 
 def partitions_text(programs: Sequence[Program]) -> str:
@@ -181,21 +166,13 @@ def examine_partitions(
     kernel = lower_kernel(partitions_text(programs), name, f"{programs[0].target}{NO_LOOSE_BYTES}", options)
     if options is not None:
         _count(totals, programs, kernel)
-    for cta in range(programs[0].ctas):  # no CTA loads from another, so each can be run alone
-        _examine_cta(totals, kernel, programs, lanes, name, cta)
-    return totals
-
-
-def _examine_cta(
-    totals: Totals, kernel: LoweredKernel, programs: Sequence[Program], lanes: int, name: str, cta: int
-) -> None:
     try:
-        outcome, patterns = run_partitions(kernel, programs, lanes, cta)
+        outcome, patterns = run_partitions(kernel, programs, lanes)
     except SimulationError as error:
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     for number, program in enumerate(programs):
         values, undefined = outcome.sinks[str(number)]
-        wanted = patterns[number][:, held_elements(ends(program)[1], lanes, program.warps, cta)].swapaxes(0, 1)
+        wanted = patterns[number][:, _held(program, lanes, 1)].swapaxes(0, 1)
         bits = mask_of(element_type(program.element).bits)
         if values.shape != wanted.shape:
             totals.wrong += 1
@@ -206,13 +183,22 @@ def _examine_cta(
     if outcome.races:
         totals.races += 1
         totals.fail("race", f"{name}: " + "; ".join(map(str, outcome.races[:2])), programs[0])
+    return totals
+
+
+def _held(program: Program, lanes: int, side: int) -> Indices:
+    """The elements of source (0) or result (1) that the threads of all CTAs hold: [register, thread]."""
+    layout = ends(program)[side]
+    return np.concatenate(
+        [held_elements(layout, lanes, program.warps, cta) for cta in range(program.ctas)], axis=1
+    )
 
 
 def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -> None:
     totals.kinds.update(conversion.kind for conversion in kernel.conversions)
     totals.folded = len(programs) - len(kernel.conversions)
     totals.kinds["folded"] += totals.folded
-    totals.shared = sum(conversion.kind in ("cta-shared", "warp-shared") for conversion in kernel.conversions)
+    totals.shared = sum(conversion.kind.endswith("-shared") for conversion in kernel.conversions)
     for conversion in kernel.conversions:
         if conversion.kind == "stock":
             totals.left += 1
@@ -220,9 +206,10 @@ def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -
 
 
 def run_partitions(
-    kernel: LoweredKernel, programs: Sequence[Program], lanes: int, cta: int = 0
+    kernel: LoweredKernel, programs: Sequence[Program], lanes: int
 ) -> tuple[WarpsOutcome, list[Bits]]:
-    """Run all warps of a CTA; return the outcome, and the bits of each conversion's elements in each trial."""
+    """Run all warps of all CTAs; return the outcome, and the bits of each conversion's elements in each
+    trial."""
     sizes = [int(np.prod(program.shape)) for program in programs]
     patterns = [
         element_patterns(size, element_type(program.element).bits)
@@ -232,6 +219,5 @@ def run_partitions(
     given: dict[str, list[Bits]] = {}
     for number, program in enumerate(programs):
         patterns[number] = np.resize(patterns[number], (trials, sizes[number]))
-        held = held_elements(ends(program)[0], lanes, program.warps, cta)
-        given[str(number)] = list(patterns[number][:, held].swapaxes(0, 1))
-    return simulate_warps(kernel.text, kernel.name, given, kernel.target, cta=cta), patterns
+        given[str(number)] = list(patterns[number][:, _held(program, lanes, 0)].swapaxes(0, 1))
+    return simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=programs[0].ctas), patterns

@@ -19,7 +19,7 @@ from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.emit.calls import RANK_NUMBER, THREAD_NUMBER
-from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, THREAD
+from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, RANK, THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
@@ -149,10 +149,13 @@ _INTERFACE = re.compile(
 )
 
 
-_IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_thread\b")
-_THREAD = f'    %thread = llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
+_IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_(thread|rank)\b")
+_THREAD, _RANK = (
+    f'    %{name} = llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> i32'
+    for name, text in (("thread", THREAD), ("rank", RANK))
+)
 """The number of the thread, in place of the number in the partition: only the partition's threads are
-simulated."""
+simulated. And the rank of the CTA, which a partition asks for too."""
 
 
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
@@ -216,9 +219,9 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     definitions = [number for number, line in enumerate(lines) if line.lstrip().startswith(scratch)]
     start = max(definitions, default=len(registers) - 1) + 1
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
-    renumbered = [_IN_PARTITION.sub("%thread", line) for line in body]
+    renumbered = [_IN_PARTITION.sub(r"%\1", line) for line in body]
     if renumbered != body:
-        shared, body = [*shared, _THREAD], renumbered
+        shared, body = [*shared, _THREAD, _RANK], renumbered
     body = [one for line in body for one in ((ARRIVE, WAIT) if line.strip() == ALL_WARPS_BARRIER else (line,))]
     if takes_turns(lines):
         body = closed(body)

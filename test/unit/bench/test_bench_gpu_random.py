@@ -33,6 +33,8 @@ from fake_gpu import FakeGpu  # noqa: E402
 from bench.conversions import driver  # noqa: E402
 from bench.gpu_random import run  # noqa: E402
 from bench.gpu_random.kernels import (  # noqa: E402
+    BESIDE,
+    INSIDE,
     LOOP_STEPS,
     RANDOM,
     RandomCase,
@@ -245,7 +247,7 @@ def test_a_dry_run_in_clusters_reports(tmp_path: Path, capsys: pytest.CaptureFix
 
 @ordered
 def test_clusters_beside_regions_have_more_warps(tmp_path: Path) -> None:
-    cases = cluster_cases(1, 20, (2, 4), beside=True)
+    cases = cluster_cases(1, 20, (2, 4), BESIDE)
     assert {(case.warps, case.all_warps) for case in cases} == {(4, 8), (8, 12)}
     assert all("beside a region" in case.name for case in cases)
     options = ["--count", "1", "--clusters", "2", "--beside", "--dry", TARGET, "--output", str(tmp_path)]
@@ -253,6 +255,72 @@ def test_clusters_beside_regions_have_more_warps(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "gpu_clusters_beside_dry.json").read_text())
     assert {r["outcome"] for r in report["records"]} <= {run.VERIFIED, run.NO_STOCK}
     assert all("cluster-shared" in r["plans"] for r in report["records"])
+
+
+def with_partition_of(warps: int) -> RandomCase:
+    """A small one of two CTAs that converts in a partition."""
+    drawn = cluster_cases(1, 100, (2,), INSIDE)
+    return next(one for one in drawn if one.warps == warps and max(one.register_counts) <= 8)
+
+
+@ordered
+def test_a_dry_run_of_clusters_in_partitions_reports(tmp_path: Path) -> None:
+    options = ["--count", "2", "--clusters", "2,4", "--inside", "--dry", TARGET, "--output", str(tmp_path)]
+    assert run.main(options) == 0
+    report = json.loads((tmp_path / "gpu_clusters_inside_dry.json").read_text())
+    assert {r["outcome"] for r in report["records"]} == {run.VERIFIED}
+    assert all("inside a region" in r["name"] and "cluster-shared" in r["plans"] for r in report["records"])
+
+
+@ordered
+@pytest.mark.parametrize("method", ["stock", "ours"])
+@pytest.mark.parametrize("warps", [1, 2, 4, 8])
+def test_the_warps_of_the_partition_convert(warps: int, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton stores a byte for each warp behind the kernel's own: the number of the code where it goes on."""
+    seen: list[str] = []
+    monkeypatch.setattr(run, "parameters", seen.append)
+    one = with_partition_of(warps)
+    binary = run.build(one, method, TARGET)
+    assert binary.plans == ("cluster-shared",) * 3 * (method == "ours")
+    (ptx,) = seen
+    assert f".reqntid {32 * one.all_warps}\n" in ptx and ".reqnctapercluster 2\n" in ptx
+    targets = re.findall(r"\$\w+", re.findall(r"\.branchtargets([^;]*);", ptx)[0])
+    _, *pieces = re.split(r"^(\$\w+):", ptx, flags=re.M)
+    code = dict(zip(pieces[::2], pieces[1::2], strict=True))
+    filling = next(number for number, target in enumerate(targets) if "%tid.x" in code[target])
+    stored = re.findall(r"st\.shared\S* \s*\[global_smem\+\d+\], {?(\d+(?:, \d+)?)}?;", ptx)
+    numbers = [np.array(words.split(", "), np.uint32).view(np.uint8).tolist() for words in stored]
+    (chosen,) = (each for each in numbers if filling in each)
+    assert len(chosen) == one.all_warps - one.own_warps
+    threads = [32 * (one.own_warps + warp) for warp, number in enumerate(chosen) if number == filling]
+    assert threads == [32 * (one.first_warp + warp) for warp in range(warps)]
+    assert set(re.findall(r"sub\.u32 xt, xt, (\d+);", ptx)) == {str(threads[0])}
+    own, others = ptx.split(f"{targets[0]}:")
+    assert all(what in others and what not in own for what in ("mapa.", "ld.shared::cluster."))
+
+
+@pytest.mark.parametrize("warps, all_warps, first", [(1, 8, 6), (2, 8, 4), (4, 8, 4), (8, 12, 4)])
+def test_a_partition_is_launched_with_all_warps(
+    warps: int, all_warps: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = with_partition_of(warps)
+    assert (one.own_warps, one.all_warps, one.first_warp) == (4, all_warps, first)
+    fake = FakeGpu(one)
+    monkeypatch.setattr(driver, "_library", lambda: fake)
+    monkeypatch.setattr(driver, "device", lambda: None)
+    assert run.run(one, BINARY, BINARY) == run.IDENTICAL
+
+    def broken(out: Any, counters: Any) -> None:
+        out[1, -1, 0] ^= np.uint64(1)
+
+    fake.broken = broken
+    assert run.run(one, None, BINARY) == "wrong"
+
+
+def test_regions_are_of_clusters() -> None:
+    for options in (["--beside"], ["--inside"], ["--clusters", "2", "--beside", "--inside"]):
+        with pytest.raises(SystemExit):
+            run.parse(options)
 
 
 def test_ratios_are_by_clusters_with_what_is_slower() -> None:

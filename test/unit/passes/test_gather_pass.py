@@ -13,24 +13,27 @@ import pytest
 from cluster_marks import ordered
 from gather_cases import TARGETS
 
-from triton_linear.dialect import bridge, encodings, ll
+from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.lowering.interpreter.verify import held_elements
+from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.plan.strategies import LEGACY, LINEAR, STRATEGIES
 from triton_linear.lowering.target.targets import target, with_policy
-from triton_linear.passes.analysis.partial import IN_REGION, PartialCode
+from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.gather import LowerGathers, _Choice
 from triton_linear.passes.conversions.stubs import StubError, stubs_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.tools.explain.collect import explained
+from triton_linear.tools.fuzzing.partitions import given_lines, module_of_regions, sink_lines
+from triton_linear.tools.fuzzing.program import Program
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 from triton_linear.tools.verify.command import check_gathers
@@ -194,30 +197,28 @@ def test_a_cluster_reverses_a_tensor_and_stock_triton_does_not(ours: bool) -> No
 
 
 @ordered
-def test_what_other_ctas_hold_is_left_in_a_region_with_a_remark() -> None:
-    place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", ", CGALayout = [[0, 1]]}>")
-    values, numbers = f"tensor<128x64xf32, {place}>", f"tensor<128x64xi32, {place}>"
-    gather = f"tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}"
-    body = f"""ttg.warp_specialize(%x, %i)
-    default {{
-      ttg.warp_yield
-    }}
-    partition0(%a: {values}, %b: {numbers}) num_warps(4) {{
-      %c = {gather.replace("%x[%i]", "%a[%b]")}
-      ttg.warp_return
-    }} : ({values}, {numbers}) -> ()
-    %d = {gather}
-    {sink("%d", values, "result")}"""
-    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}").replace(
-        'num-ctas" = 1', 'num-ctas" = 2'
-    )
-    found, after = prepared(text)
-    inside, beside = sorted(found.gathers, key=lambda gather: gather.kind != "stock")
-    assert (inside.kind, inside.detail) == ("stock", IN_REGION)
-    assert beside.kind == "gather-shared"
-    assert after.count("tt.gather") == 1 and ll.STOCK in after
-    remarks = [d.message for d in found.run.diagnostics if d.severity == "remark"]
-    assert f"gather left to Triton: {IN_REGION}" in remarks
+@pytest.mark.parametrize("region", [0, 1])
+def test_what_other_ctas_hold_is_gathered_in_a_region(region: int) -> None:
+    """Each of two CTAs has a half, and wants the other; `region`: of the kernel's own warps, or a partition."""
+    shape = "sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1]]"
+    place = f"#ttg.blocked<{{{shape}}}>"
+    sides = [Program("cuda:90", 4, (512,), "i32", place, (), region, 2) for _ in range(2)]
+    type_ = sides[0].type(place)
+    gathered = f"%c = tt.gather %x0[%x1] {{axis = 0 : i32}} : ({type_}, {type_}) -> {type_}"
+    second = [*given_lines(1, sides[1]), gathered, *sink_lines(0, sides[0], "%c", place)]
+    text = module_of_regions(sides, [given_lines(0, sides[0]), second])
+    kernel = lower_kernel(text, "kernel.ttgir", "cuda:90", LOWERING)
+    assert [gather.kind for gather in kernel.gathers] == ["gather-shared"]
+    layout = encodings.held_layout_of(place, (512,), 32)
+    held = np.concatenate([held_elements(layout, 32, 4, cta) for cta in range(2)], axis=1)
+    wanted = 511 - np.arange(512)
+    given = {
+        "0": list((held + 7)[:, None].astype(np.uint64)),
+        "1": list(wanted[held][:, None].astype(np.uint64)),
+    }
+    outcome = simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=2)
+    values, undefined = outcome.sinks["0"]
+    assert np.array_equal(values[:, 0], wanted[held] + 7) and not undefined.any() and not outcome.races
 
 
 def in_turns(count: int) -> str:

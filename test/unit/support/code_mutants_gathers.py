@@ -105,13 +105,13 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "gathers from other CTAs take no turns",
         f"{GATHER_PASS}::test_gathers_of_a_loop_take_turns",
     ),
-    CodeMutant(
-        "passes/conversions/gather.py",
-        "_Choice.unfit",
-        "plan.scope == CLUSTER",
-        "False",
-        "warps of a partition wait for a gather at the barrier of the cluster",
-        (f"{GATHER_PASS}::test_what_other_ctas_hold_is_left_in_a_region_with_a_remark",),
+    emitted(
+        "emit/calls",
+        "CallWriter.code",
+        "self._ranked |= {call.partition.number} if body.uses_rank else set()",
+        "pass",
+        "no partition asks for the rank of its CTA",
+        f"{GATHER_PASS}::test_what_other_ctas_hold_is_gathered_in_a_region",
     ),
     emitted(
         "prove/gathers",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu_random.kernels import LOOP_STEPS, RandomCase
+from bench.gpu_random.kernels import LANES, LOOP_STEPS, RandomCase
 
 
 class FakeGpu:
@@ -43,6 +43,7 @@ class FakeGpu:
         threads = expected.shape[0] * expected.shape[1]
         *memory, steps = rest[-2][: 2 * len(inputs) + 3 + bool(self.case.scratch)]
         assert ctypes.cast(steps, ctypes.POINTER(ctypes.c_int32)).contents.value == LOOP_STEPS
+        assert rest[:5] == (1, 1, LANES * self.case.all_warps, 1, 1)
         assert (ctas, len(rest[-2])) == (len(expected) * self.case.ctas, len(memory) + 3)
         buffers = [self.memory[ctypes.cast(p, ctypes.POINTER(ctypes.c_uint64)).contents.value] for p in memory]
         for given, buffer, counters in zip(inputs, buffers[::2], buffers[1::2], strict=False):

@@ -17,7 +17,6 @@ from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.lowering.emit.turns import Order, Turn
-from triton_linear.passes.analysis.partial import IN_REGION
 from triton_linear.tools import cli
 from triton_linear.tools.fuzzing.partitions import examine_partitions, partitions_text
 from triton_linear.tools.fuzzing.program import Convert, Program
@@ -335,22 +334,23 @@ def in_region(source: tuple[int, int], destination: tuple[int, int], region: int
 
 @ordered
 @pytest.mark.parametrize("gpu", GPUS)
-def test_in_regions_of_a_cluster_what_stays_in_its_cta_is_ours(gpu: str) -> None:
-    """What crosses CTAs is Triton's. It knows barriers of the cluster for warps of a partition, and puts one
-    between its loads from other CTAs and our stores to the same bytes."""
+def test_in_regions_of_a_cluster_the_warps_of_a_region_wait_for_those_of_other_ctas(gpu: str) -> None:
+    """The barrier of the cluster is one of all warps; Triton has one for those of a partition, by mbarriers."""
     programs = [
         in_region(BY_ROW, BY_ROW, 0),
         in_region(BY_ROW, BY_COLUMN, 1),
         in_region(BY_ROW, BY_ROW, 1),
     ]
     compilation = compiled(partitions_text(programs), gpu)
-    kinds = [conversion.kind for conversion in compilation.conversions]
-    assert kinds == ["cta-shared", "stock", "cta-shared"]
-    assert compilation.conversions[1].detail == IN_REGION
-    partition = ptx_of(compilation).rpartition("ld.shared::cluster")[2]
-    before = partition[: partition.index("st.shared.v4")]
-    assert "mbarrier.try_wait.parity.acquire.cluster" in before
-    assert "barrier.cluster" not in before
+    checked = check(compilation)
+    assert [found.conversion.kind for found in checked] == ["cta-shared", "cluster-shared", "cta-shared"]
+    assert all(found.ok for found in checked)
+    before, _, partition = ptx_of(compilation).rpartition("mapa")
+    between = before[before.rindex("st.shared.") :]
+    behind = partition[: partition.index("st.shared.v4")]
+    for part in (between, behind):
+        assert "mbarrier.try_wait.parity.acquire.cluster" in part
+        assert "barrier.cluster" not in part
     assert re.search(r"bar\.sync\s+2, 128;", partition)
 
 
