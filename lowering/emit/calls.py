@@ -79,6 +79,12 @@ class Call:
         name = f"{OWN}{size}" if region is None else f"{region.thread}_{size}"
         return OwnBuffer(name, size, self.warps, None if region is None else region.number)
 
+    def piece(self, number: int, size: int) -> OwnBuffer:
+        """The piece of scratch with this number that exchanges of its region take turns with."""
+        region = self.partition
+        name = f"{PIECE}{number}" if region is None else f"{region.thread}_piece{number}"
+        return OwnBuffer(name, size, self.warps, None if region is None else region.number)
+
     @property
     def promises(self) -> str:
         """What Triton's axis analysis is told of the result, which it reads off whatever gives it."""
@@ -170,7 +176,8 @@ class CallWriter:
             self._numbered |= {call.partition.number} if body.uses_thread else set()
             self._ranked |= {call.partition.number} if body.uses_rank else set()
         if turn is not None:
-            own.define(f"{prefix}scratch", f"llvm.extractvalue {PIECE}{turn.piece}_place[0] : {_STRUCT}")
+            piece = call.piece(turn.piece, call.stub.plan.scratch_bytes)
+            own.define(f"{prefix}scratch", f"llvm.extractvalue {piece.name}_place[0] : {_STRUCT}")
         if home is not None:
             self._make_scratch(own, location, call, home)
         after = self._lines(prefix, location)
@@ -225,7 +232,7 @@ class CallWriter:
         return lines.body()
 
     def ending(self) -> str:
-        """The barrier of the cluster at the end of a function whose exchanges take turns."""
+        """The barrier of the cluster at the end of a function or partition whose exchanges take turns."""
         lines = self._lines("", "unknown")
         MACHINES[self._target.vendor].barrier(lines, CLUSTER)
         return lines.body()

@@ -37,7 +37,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED, installed_release
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
-from triton_linear.lowering.emit.calls import PIECE, Call, CallWriter, OwnBuffer
+from triton_linear.lowering.emit.calls import Call, CallWriter, OwnBuffer
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.transposes import take_what_is_transposed
@@ -108,13 +108,14 @@ def embed(
     }
     words = max(call.words for call in calls.values())
     if specialized and apart and not has_calls:
-        homes, budget = _homes_in_regions(program, uses, calls, target, num_warps, words, sparing=sparing)
-        taking: Mapping[int, Turn] = {}
+        homes, budget, taking = _homes_in_regions(
+            program, uses, calls, frame, target, num_warps, words, sparing=sparing
+        )
     else:
         homes, budget, taking = _homes(
             program,
             uses,
-            _turns(program, calls, frame),
+            _turns(program, calls.values(), frame),
             target,
             num_warps,
             words,
@@ -123,9 +124,10 @@ def embed(
         )
     lasting = {n: home for n, home in homes.items() if home != Home(n + 1)}
     lent = {calls[n].own_buffer for n in lasting if homes[n].lent}
-    lent |= {
-        OwnBuffer(f"{PIECE}{n}", size, num_warps, None) for n, size in scratch.pieces(uses, taking).items()
-    }
+    for members in _by_region(calls[n] for n in taking).values():
+        sizes = scratch.pieces(uses, {call.at: taking[call.at] for call in members})
+        lent |= {members[0].piece(n, size) for n, size in sizes.items()}
+    open_ = {calls[n].partition for n, turn in taking.items() if not turn.closes}
     freed: dict[int, list[int]] = {}
     for n, home in lasting.items():
         if not home.lent:
@@ -157,11 +159,12 @@ def embed(
         if n in entered:
             pieces += [writer.number_in(entered[n]), *map(writer.make_own, owned(entered[n].number))]
         if n in left:
+            pieces += [writer.ending()] if left[n] in open_ else []
             pieces += map(writer.free_own, owned(left[n].number))
         if frame is not None and n == frame.begin:
             pieces += [writer.own_numbers(), *map(writer.make_own, owned(None))]
         if frame is not None and n == frame.end:
-            pieces += [writer.ending()] if any(not turn.closes for turn in taking.values()) else []
+            pieces += [writer.ending()] if None in open_ else []
             pieces += map(writer.free_own, owned(None))
         return "".join(pieces)
 
@@ -198,11 +201,20 @@ def _calls(program: scratch.NumberedModule, stubs: Mapping[str, Stub], num_warps
     return found
 
 
+def _by_region(calls: Iterable[Call]) -> dict[Partition | None, list[Call]]:
+    """Calls by the partition that they are in; None: in none."""
+    found: dict[Partition | None, list[Call]] = {}
+    for call in calls:
+        found.setdefault(call.partition, []).append(call)
+    return found
+
+
 def _turns(
-    program: scratch.NumberedModule, calls: Mapping[int, Call], frame: scratch.Frame | None
+    program: scratch.NumberedModule, calls: Iterable[Call], frame: scratch.Frame | None
 ) -> dict[int, Turn]:
-    """How the exchanges of a cluster could take turns with scratch of their own."""
-    plans = ((n, call.stub.plan) for n, call in calls.items())
+    """How the exchanges of a cluster among the calls of a region, or of a function without regions, could take
+    turns with scratch of their own."""
+    plans = ((call.at, call.stub.plan) for call in calls)
     across = {
         n for n, plan in plans if isinstance(plan, SharedPlan | GatherSharedPlan) and plan.scope == CLUSTER
     }
@@ -250,28 +262,34 @@ def _homes_in_regions(
     program: scratch.NumberedModule,
     uses: Mapping[int, ScratchUse],
     calls: Mapping[int, Call],
+    frame: scratch.Frame | None,
     target: Target,
     num_warps: int,
     words: int,
     *,
     sparing: bool,
-) -> tuple[dict[int, Home], int]:
-    """Where each use has its scratch in a module with warp-specialised regions, and the bytes that all may
-    take."""
-    groups: dict[Partition | None, list[ScratchUse]] = {}
-    for n, use in sorted(uses.items()):
-        groups.setdefault(calls[n].partition, []).append(use)
-    partitions = [partition for partition in groups if partition is not None]
+) -> tuple[dict[int, Home], int, Mapping[int, Turn]]:
+    """What `_homes` gives, in a module with warp-specialised regions."""
+    regions = _by_region(calls[n] for n in sorted(uses))
+    groups = {region: [uses[call.at] for call in members] for region, members in regions.items()}
     others = sum(use.bytes for use in program.momentary_uses(max(call.warps for call in calls.values())))
     others += program.buffer_bytes()
     # Operations with regions run one after the other. The widest partition alone bounds the CTAs from above.
-    warps = num_warps + max((partition.warps for partition in partitions), default=0)
+    warps = num_warps + max((region.warps for region in regions if region is not None), default=0)
     budget = 0 if sparing else target.shared_budget(warps, words)
+    taking: dict[int, Turn] = {}
+    for region, members in regions.items():
+        around = others + sum(scratch.least(groups[other], 0) for other in groups if other != region)
+        wanted = _turns(program, members, frame if region is None else region.frame)
+        taken, budget = scratch.affordable(uses, wanted, groups[region], around, budget)
+        taking |= taken
+        groups[region] = [use for use in groups[region] if use.start not in taken]
+        others += sum(scratch.pieces(uses, taken).values())
     policy = target.policy
     homes = scratch.in_regions(
         list(groups.values()), others, budget, policy.scratch_pieces, policy.small_scratch
     )
-    return homes, budget
+    return homes, budget, taking
 
 
 def _make_place(op: Operation) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from triton_linear.dialect.partitions import first_of_partition, partition_warps
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.machines import COPY, RANK
-from triton_linear.lowering.emit.scratch import NumberedModule
+from triton_linear.lowering.emit.scratch import Frame, NumberedModule
 from triton_linear.lowering.emit.text import FunctionWriter, struct_type
 
 THREAD_IN_PARTITION = "%__own_partition"
@@ -41,6 +41,11 @@ class Partition:
     def rank(self) -> str:
         """The name of the value with the rank of the CTA."""
         return f"{THREAD_IN_PARTITION}{self.number}_rank"
+
+    @property
+    def frame(self) -> Frame | None:
+        """Its first operation and the one that ends it; None if it has several blocks."""
+        return None if self.end is None else Frame(self.begin, self.end)
 
     def write_thread(self, lines: FunctionWriter, lanes: int, encoding: str) -> None:
         """Write the operations that compute `thread`, for the start of the region.

@@ -252,7 +252,8 @@ def _peak(uses: Sequence[ScratchUse], homes: Sequence[Home]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The numbers of the first operation of a module's only function, and of its return."""
+    """The numbers of the first operation of a module's only function, or of a partition, and of the one that
+    ends it."""
 
     begin: int
     end: int

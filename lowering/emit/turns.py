@@ -2,15 +2,16 @@
 
 An exchange stores, waits for the cluster, and loads from other CTAs. Until all CTAs have loaded, none may store
 to these bytes again. The barrier behind the loads ensures it. The barrier inside the next exchange ensures it
-too, if that exchange stored to other bytes. So exchanges take turns with two pieces of scratch, which no other
-operation uses while the function runs. Let E have piece p:
+too, if that exchange stored to other bytes. So exchanges of a function, or of a warp-specialised region, take
+turns with two pieces of scratch, which no other operation uses while that runs. Let E have piece p:
 
 - If every exchange that may come next has the other piece, E needs no second barrier: a thread that stores to p
   again has passed the barrier of another exchange, behind E's loads.
 - If some exchange that may come next has p (for example in a loop with one exchange), E keeps its second
 barrier.
 
-No CTA may exit before others have loaded from it: one more barrier stands at the end of the function.
+No CTA may exit, or use the bytes otherwise, before others have loaded from it: one more barrier stands at the
+end of the function or region.
 
 The exchanges that may come next follow from the regions of the operations. Of the regions of `scf.if` one runs.
 The regions of any other operation may run in any order, repeatedly, or not at all.

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
 from triton_linear.lowering.interpreter.memory import Bits, Indices, SimulationError
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
@@ -172,7 +173,7 @@ def examine_partitions(
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     for number, program in enumerate(programs):
         values, undefined = outcome.sinks[str(number)]
-        wanted = patterns[number][:, _held(program, lanes, 1)].swapaxes(0, 1)
+        wanted = patterns[number][:, held_by_all(ends(program)[1], lanes, program)].swapaxes(0, 1)
         bits = mask_of(element_type(program.element).bits)
         if values.shape != wanted.shape:
             totals.wrong += 1
@@ -186,9 +187,8 @@ def examine_partitions(
     return totals
 
 
-def _held(program: Program, lanes: int, side: int) -> Indices:
-    """The elements of source (0) or result (1) that the threads of all CTAs hold: [register, thread]."""
-    layout = ends(program)[side]
+def held_by_all(layout: LinearLayout, lanes: int, program: Program) -> Indices:
+    """The elements that the threads of all CTAs hold, of a tensor of a program: [register, thread]."""
     return np.concatenate(
         [held_elements(layout, lanes, program.warps, cta) for cta in range(program.ctas)], axis=1
     )
@@ -219,5 +219,7 @@ def run_partitions(
     given: dict[str, list[Bits]] = {}
     for number, program in enumerate(programs):
         patterns[number] = np.resize(patterns[number], (trials, sizes[number]))
-        given[str(number)] = list(patterns[number][:, _held(program, lanes, 0)].swapaxes(0, 1))
+        given[str(number)] = list(
+            patterns[number][:, held_by_all(ends(program)[0], lanes, program)].swapaxes(0, 1)
+        )
     return simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=programs[0].ctas), patterns

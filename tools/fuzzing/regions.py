@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
-from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.options import PipelineOptions
@@ -28,6 +27,7 @@ from triton_linear.tools.fuzzing.partitions import (
     NO_LOOSE_BYTES,
     PARTITION_WARPS,
     given_lines,
+    held_by_all,
     module_of_regions,
     sink_lines,
 )
@@ -39,11 +39,11 @@ from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.functions import lower_kernel
 
 
-def draw_regions(rng: random.Random, target_name: str) -> list[Program]:
-    """A program for each region of a module, that of the default region first."""
+def draw_regions(rng: random.Random, target_name: str, ctas: int = 1) -> list[Program]:
+    """A program for each region of a module in a cluster of `ctas` CTAs, that of the default region first."""
     count = 1 + rng.randint(1, MOST_PARTITIONS)
     widths = [PARTITION_WARPS if region else DEFAULT_WARPS for region in range(count)]
-    drawn = (draw_program(rng, target_name, widths=each) for each in widths)
+    drawn = (draw_program(rng, target_name, ctas, each) for each in widths)
     return [replace(program, region=region) for region, program in enumerate(drawn)]
 
 
@@ -91,11 +91,11 @@ def examine_regions(
             layout_drawn(encoding, program.shape, program.element)
             for encoding in (program.source, _written(number, program)[1])
         )
-        held = [held_elements(layout, lanes, program.warps, 0) for layout in (source, result)]
+        held = [held_by_all(layout, lanes, program) for layout in (source, result)]
         given[str(number)] = list(_in_order(tensors)[:, held[0]].swapaxes(0, 1))
         wanted.append(_in_order(evaluate(program, tensors))[:, held[1]].swapaxes(0, 1))
     try:
-        outcome = simulate_warps(kernel.text, kernel.name, given, kernel.target)
+        outcome = simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=programs[0].ctas)
     except SimulationError as error:
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     for number, program in enumerate(programs):

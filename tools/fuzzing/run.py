@@ -55,7 +55,7 @@ CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
 PROGRAMS_EACH = 2
 CLUSTERED = 4
-"""Every CLUSTERED-th module of partitions is in clusters."""
+"""Every CLUSTERED-th module with regions is in clusters."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,14 @@ def _tensor(plan: FuzzPlan, number: int) -> Unit:
 def _regions(plan: FuzzPlan, number: int) -> Unit:
     target = _specialised(plan, REGIONS)
     rng = random.Random(f"{plan.seed} {REGIONS} {target.name} {number}")
-    return Unit(REGIONS, number, plan.seed, tuple(draw_regions(rng, target.name)), options=plan.options)
+    ctas = _ctas_of_regions(rng, target, number)
+    return Unit(REGIONS, number, plan.seed, tuple(draw_regions(rng, target.name, ctas)), options=plan.options)
+
+
+def _ctas_of_regions(rng: random.Random, target: Target, number: int) -> int:
+    """The CTAs of a cluster of module `number` of those with regions."""
+    in_cluster = number % CLUSTERED == CLUSTERED - 1 and target.has_clusters
+    return rng.choice(CTAS) if in_cluster and installed_release() in CLUSTERS_ORDERED else 1
 
 
 def _specialised(plan: FuzzPlan, kind: str) -> Target:
@@ -181,8 +188,7 @@ def _specialised(plan: FuzzPlan, kind: str) -> Target:
 def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
     target = _specialised(plan, PARTITIONS)
     rng = random.Random(f"{plan.seed} {PARTITIONS} {target.name} {number}")
-    in_cluster = number % CLUSTERED == CLUSTERED - 1 and target.has_clusters
-    ctas = rng.choice(CTAS) if in_cluster and installed_release() in CLUSTERS_ORDERED else 1
+    ctas = _ctas_of_regions(rng, target, number)
     return Unit(PARTITIONS, number, plan.seed, tuple(draw_partitions(rng, target, most, ctas)))
 
 

@@ -19,8 +19,6 @@ from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.emit.calls import RANK_NUMBER, THREAD_NUMBER
-from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, RANK, THREAD
-from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
@@ -34,7 +32,14 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
-from triton_linear.tools.verify.turns import ARRIVE, WAIT, closed, races_in_turns, spares_barrier, takes_turns
+from triton_linear.tools.verify.turns import (
+    closed,
+    numbers_in_partition,
+    races_in_turns,
+    simulated,
+    spares_barrier,
+    takes_turns,
+)
 from triton_linear.tools.verify.words import count, figures, findings, short_encoding, short_type
 
 
@@ -149,15 +154,6 @@ _INTERFACE = re.compile(
 )
 
 
-_IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_(thread|rank)\b")
-_THREAD, _RANK = (
-    f'    %{name} = llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> i32'
-    for name, text in (("thread", THREAD), ("rank", RANK))
-)
-"""The number of the thread, in place of the number in the partition: only the partition's threads are
-simulated. And the rank of the CTA, which a partition asks for too."""
-
-
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     """For each conversion and gather in a module, in order: the symbol of its stub, and its code as a function.
 
@@ -219,10 +215,7 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     definitions = [number for number, line in enumerate(lines) if line.lstrip().startswith(scratch)]
     start = max(definitions, default=len(registers) - 1) + 1
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
-    renumbered = [_IN_PARTITION.sub(r"%\1", line) for line in body]
-    if renumbered != body:
-        shared, body = [*shared, _THREAD, _RANK], renumbered
-    body = [one for line in body for one in ((ARRIVE, WAIT) if line.strip() == ALL_WARPS_BARRIER else (line,))]
+    shared, body = [*shared, *numbers_in_partition(body)], simulated(body)
     if takes_turns(lines):
         body = closed(body)
     arguments = ", ".join([*(f"%{name}: {inputs[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
@@ -248,7 +241,7 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     for kernel in compilation.kernels:
         texts: dict[tuple[str, bool], str] = {}
         for symbol, function in embedded_functions(kernel.embedded):
-            kind = symbol, _THREAD in function
+            kind = symbol, "%thread = " in function
             if texts.setdefault(kind, function) != function:
                 message = f"two calls of @{symbol} got different code; this is a bug"
                 raise ToolError(Diagnostic("error", message))

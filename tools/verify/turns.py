@@ -2,7 +2,8 @@
 
 The exchanges, of conversions and of gathers, are run one after another, in the order of the kernel. If one
 lacks a barrier, it races with the next exchange that stores to the same piece. The body of each loop is run
-twice. Kernels with branches are left out.
+twice. Each warp-specialised region has pieces of its own, and is run by itself. Kernels with branches are left
+out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from triton_linear.dialect.linear_layout import BLOCK, REGISTER, WARP
+from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, RANK, THREAD
+from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import Bits
 from triton_linear.lowering.interpreter.simulate import Race, simulate
 from triton_linear.lowering.plan.stubs import GatherStub, Stub
@@ -20,11 +23,33 @@ from triton_linear.lowering.target.targets import Target
 
 ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}", "    nvvm.cluster.wait {aligned}"
 _LOCATION = re.compile(r" loc\(#__ll_loc(\d+)\)$")
-_PIECE = re.compile(r"%__ll_(\d+)_scratch = llvm\.extractvalue %__own_piece(\d+)_place\[0\]")
+_PIECE = re.compile(
+    r"%__ll_(?P<call>\d+)_scratch = llvm\.extractvalue "
+    r"(?P<region>%__own_\w*?)piece(?P<piece>\d+)_place\[0\]"
+)
+_IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_(thread|rank)\b")
+_OF_PARTITIONS = tuple(
+    f'    %{name} = llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> i32'
+    for name, text in (("thread", THREAD), ("rank", RANK))
+)
+"""The number of the thread, in place of the number in the partition: only the partition's threads are
+simulated. And the rank of the CTA, which a partition asks for too."""
 _OPERAND = re.compile(r"%__ll_(\d+)_(source|index) = .* to (\S.*)$")
 _SYMBOL = re.compile(r'^#__ll_loc(\d+) = loc\("(\w+)"\(', re.MULTILINE)
 _BRANCHES = ('"scf.if"', '"scf.while"', '"cf.', '"scf.index_switch"', '"scf.execute_region"')
 _LOOP = '"scf.for"'
+
+
+def numbers_in_partition(lines: Sequence[str]) -> tuple[str, ...]:
+    """The lines with the numbers that code asks for which `simulated` gives; none if it is in no partition."""
+    return _OF_PARTITIONS if any(_IN_PARTITION.search(line) for line in lines) else ()
+
+
+def simulated(lines: Sequence[str]) -> list[str]:
+    """Code, without locations, with the numbers of `numbers_in_partition`, and with the cluster's own barrier
+    in place of Triton's operation."""
+    own = [_IN_PARTITION.sub(r"%\1", line) for line in lines]
+    return [one for line in own for one in ((ARRIVE, WAIT) if line.strip() == ALL_WARPS_BARRIER else (line,))]
 
 
 def takes_turns(lines: Sequence[str]) -> bool:
@@ -36,7 +61,7 @@ def spares_barrier(lines: Sequence[str]) -> bool:
     """Whether code, without locations, takes turns and has no barrier behind its loads: the exchange that comes
     next has one, or the end of the function."""
     last = max((number for number, line in enumerate(lines) if "llvm.load" in line), default=0)
-    return takes_turns(lines) and WAIT not in lines[last:]
+    return takes_turns(lines) and WAIT not in simulated(lines[last:])
 
 
 def closed(lines: Sequence[str]) -> list[str]:
@@ -53,9 +78,19 @@ def races_in_turns(
     text: str, stubs: Mapping[str, Stub], target: Target, shared: Sequence[str]
 ) -> tuple[Race, ...]:
     """The races between a module's alternating exchanges; `shared`: lines of code that all of them need."""
-    pieces = {int(number): int(piece) for number, piece in _PIECE.findall(text)}
-    if not pieces or any(branch in text for branch in _BRANCHES):
+    pieces: dict[str, dict[int, int]] = {}
+    for found in _PIECE.finditer(text):
+        pieces.setdefault(found["region"], {})[int(found["call"])] = int(found["piece"])
+    if any(branch in text for branch in _BRANCHES):
         return ()
+    regions = (_races(text, stubs, target, shared, region) for region in pieces.values())
+    return tuple(race for races in regions for race in races)
+
+
+def _races(
+    text: str, stubs: Mapping[str, Stub], target: Target, shared: Sequence[str], pieces: Mapping[int, int]
+) -> tuple[Race, ...]:
+    """Those of one region, whose calls have these `pieces`."""
     plans = {int(number): stubs[symbol] for number, symbol in _SYMBOL.findall(text) if int(number) in pieces}
     code, order = _code_and_order(text, pieces)
     sizes = [
@@ -71,6 +106,7 @@ def races_in_turns(
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
     whole = f"!llvm.struct<({', '.join(operands.values())})>"
     lines = [f"llvm.func @turns(%source: {whole}, %scratch: !llvm.ptr<3>) {{", *shared]
+    lines += numbers_in_partition([line for number in order for line in code[number]])
     for piece in range(len(sizes)):
         where = f"llvm.getelementptr %scratch[{sum(sizes[:piece])}] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"
         lines.append(f"    %piece{piece} = {where}")
@@ -83,9 +119,10 @@ def races_in_turns(
         own = code[number][:-1]  # the last line is the cast of the result
         start = next(at for at, line in enumerate(own) if _PIECE.search(line)) + 1
         prefix = f"%__ll_{number}_"
-        body = [line.replace(f"{prefix}scratch", f"%piece{pieces[number]}") for line in own[start:]]
+        body = [line.replace(f"{prefix}scratch", f"%piece{pieces[number]}") for line in simulated(own[start:])]
         lines += [line.replace(prefix, f"%turn{turn}_") for line in body]
-    ending = [ARRIVE, WAIT] if f"{ARRIVE} loc(unknown)\n" in text else []
+    ends = any(f"{barrier} loc(unknown)\n" in text for barrier in (ARRIVE, ALL_WARPS_BARRIER))
+    ending = [ARRIVE, WAIT] if ends else []
     lines += [*ending, "    llvm.return", "}\n"]
     first = next(iter(plans.values()))
     warps, ctas = (1 << len(first.source.columns(dim)) for dim in (WARP, BLOCK))

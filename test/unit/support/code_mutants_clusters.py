@@ -135,7 +135,15 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/embed",
         "embed.in_front",
-        "[writer.ending()] if any((not turn.closes for turn in taking.values())) else []",
+        "[writer.ending()] if left[n] in open_ else []",
+        "[]",
+        "a partition ends while other CTAs load, after exchanges that take turns",
+        "test/unit/tools/test_fuzz_regions.py::test_exchanges_of_a_region_take_turns",
+    ),
+    emitted(
+        "emit/embed",
+        "embed.in_front",
+        "[writer.ending()] if None in open_ else []",
         "[]",
         "a CTA of the cluster ends while others load, after exchanges that take turns",
         f"{CLUSTERS}::test_exchanges_of_a_loop_take_turns",
@@ -219,8 +227,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/calls",
         "CallWriter.code",
-        'f"llvm.extractvalue {PIECE}{turn.piece}_place[0] : {_STRUCT}"',
-        'f"llvm.extractvalue {PIECE}0_place[0] : {_STRUCT}"',
+        "call.piece(turn.piece, call.stub.plan.scratch_bytes)",
+        "call.piece(0, call.stub.plan.scratch_bytes)",
         "all exchanges that take turns have the first piece of scratch",
         PROGRAMS,
     ),
@@ -464,7 +472,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "tools/verify/turns.py",
         "spares_barrier",
-        "takes_turns(lines) and WAIT not in lines[last:]",
+        "takes_turns(lines) and WAIT not in simulated(lines[last:])",
         "False",
         "exchanges that take turns are counted with the barrier that they spare",
         (TAKE_TURNS,),

@@ -111,7 +111,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "self._ranked |= {call.partition.number} if body.uses_rank else set()",
         "pass",
         "no partition asks for the rank of its CTA",
-        f"{GATHER_PASS}::test_what_other_ctas_hold_is_gathered_in_a_region",
+        "test/unit/tools/test_fuzz_partitions.py::test_a_wrong_rank_is_found",
     ),
     emitted(
         "prove/gathers",

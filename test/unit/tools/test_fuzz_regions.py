@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from cluster_marks import ordered
 from scope_kernels import blocked
 
+from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.calls import CallWriter
+from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.passes.assignment import assign as assignment
 from triton_linear.passes.assignment import scopes
 from triton_linear.tools.fuzzing import evaluate
+from triton_linear.tools.fuzzing.partitions import given_lines, sink_lines
 from triton_linear.tools.fuzzing.program import Add, Convert, Loop, Program
 from triton_linear.tools.fuzzing.regions import conversions_of, examine_regions, regions_text
 from triton_linear.tools.fuzzing.run import REGIONS, FuzzPlan, Unit, conversions, examine, fuzz, stock, units
-from triton_linear.tools.support.compile import DEFAULTS
+from triton_linear.tools.support.compile import DEFAULTS, compile_text
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING, lower_kernel
+from triton_linear.tools.verify.command import check
 
 
 def back_and_forth(warps: int, region: int) -> Program:
@@ -59,6 +67,75 @@ def test_regions_share_no_buffer_of_the_warps(monkeypatch: pytest.MonkeyPatch) -
     totals = examine_regions(programs, LANES, "sides.ttgir", LOWERING)
     assert totals.ok, totals.failures
     assert totals.kinds == {"warp-shared": 9} and set(owned) == {None, 0, 1}
+
+
+def across_ctas(region: int, exchanges: int = 2) -> Program:
+    """Sums between exchanges of two CTAs, in a loop."""
+    rows, columns = (
+        f"#ttg.blocked<{{sizePerThread = {sizes}, threadsPerWarp = {lanes}, warpsPerCTA = {warps}, "
+        f"order = {order}, CGALayout = [{ctas}]}}>"
+        for sizes, lanes, warps, order, ctas in (
+            ([1, 4], [8, 4], [4, 1], [1, 0], [1, 0]),
+            ([4, 1], [4, 8], [1, 4], [0, 1], [0, 1]),
+        )
+    )
+    steps = (Convert(columns), Add(3), Convert(rows), Add(5))
+    loop = Loop("for", 3, rows, steps)
+    steps = (loop, Convert(columns)) if exchanges > 1 else (Convert(columns),)
+    return Program("cuda:90", 4, (64, 32), "i32", rows, steps, region, 2)
+
+
+@ordered
+def test_exchanges_of_a_region_take_turns() -> None:
+    """Those in a loop wait for the other CTAs once each, and the region once more at its end."""
+    programs = [across_ctas(0, exchanges=1), across_ctas(1), across_ctas(2)]
+    kernel = lower_kernel(regions_text(programs), "turns.ttgir", "cuda:90", LOWERING)
+    # Of region 0 before and behind the loads.
+    assert kernel.text.count("mbarrier.try_wait") == 2 + 2 * (2 + 1 + 1)
+    totals = examine_regions(programs, LANES, "turns.ttgir", LOWERING)
+    assert totals.ok, totals.failures
+    assert totals.kinds == {"cluster-shared": 7}
+    compilation = compile_text(regions_text(programs), "turns.ttgir", "cuda:90", "llvm", LOWERING)
+    assert all(found.ok for found in check(compilation))
+
+
+@ordered
+@pytest.mark.parametrize("change", [{"closes": False, "piece": 0}, {"piece": 1, "closes": False}])
+def test_wrong_turns_in_a_region_are_found(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    right = scratch.turns
+
+    def wrong(order: Order) -> dict[int, Turn]:
+        return {number: replace(turn, **change) for number, turn in right(order).items()}
+
+    monkeypatch.setattr(scratch, "turns", wrong)
+    programs = [across_ctas(0, exchanges=1), across_ctas(1)]
+    assert examine_regions(programs, LANES, "turns.ttgir", LOWERING).races
+    compilation = compile_text(regions_text(programs), "turns.ttgir", "cuda:90", "llvm", LOWERING)
+    assert not all(found.ok for found in check(compilation))
+
+
+@ordered
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_region_waits_at_its_end_for_the_loads_of_others(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exchange behind the regions may have the same bytes."""
+    if not waits:
+        monkeypatch.setattr(CallWriter, "ending", lambda self: "")
+    inside, behind = across_ctas(1), across_ctas(0, exchanges=1)
+    (convert,) = behind.steps
+    assert isinstance(convert, Convert)
+    types = f"{behind.type(behind.source)} -> {behind.type(convert.encoding)}"
+    lines = [
+        *given_lines(1, behind),
+        f"%y1 = ttg.convert_layout %x1 : {types}",
+        *sink_lines(1, behind, "%y1", convert.encoding),
+    ]
+    text = regions_text([inside]).replace("    tt.return", "\n".join((*lines, "    tt.return")))
+    kernel = lower_kernel(text, "behind.ttgir", "cuda:90", LOWERING)
+    given = {str(n): [np.zeros((1, 256), np.uint64)] * 8 for n in (0, 1)}
+    outcome = simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=2)
+    assert bool(outcome.races) is not waits
 
 
 @pytest.mark.parametrize("gpu", ["cuda:90", "cuda:100"])
