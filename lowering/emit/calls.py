@@ -18,8 +18,8 @@ from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_bod
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition
 from triton_linear.lowering.emit.scratch import Home
-from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
-from triton_linear.lowering.emit.turns import Turn
+from triton_linear.lowering.emit.text import BARRIER, I32, SHARED, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.emit.turns import WORD_BYTES, Turn
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import GatherStub, Stub
@@ -44,12 +44,18 @@ _STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
 @dataclass(frozen=True, slots=True)
 class OwnBuffer:
     """A buffer that lasts from the beginning of the function, or of the partition with that number, to the end
-    of that."""
+    of that.
+
+    half: the bytes of each half of one that exchanges alternate with (`Turn.half`), else 0. thread: the name of
+    the number of the thread.
+    """
 
     name: str
     bytes: int
     warps: int
     partition: int | None
+    half: int = 0
+    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,18 @@ class Call:
         name = f"{OWN}{size}" if region is None else f"{region.thread}_{size}"
         return OwnBuffer(name, size, self.warps, None if region is None else region.number)
 
-    def piece(self, number: int, size: int) -> OwnBuffer:
-        """The piece of scratch with this number that exchanges of its region take turns with."""
-        region = self.partition
+    @property
+    def thread(self) -> str:
+        """The name of the number of the thread, in a function with a frame or in a partition."""
+        return THREAD_NUMBER if self.partition is None else self.partition.thread
+
+    def piece(self, turn: Turn, size: int) -> OwnBuffer:
+        """The piece of scratch that exchanges of its region with the same piece take turns with."""
+        region, number = self.partition, turn.piece
         name = f"{PIECE}{number}" if region is None else f"{region.thread}_piece{number}"
-        return OwnBuffer(name, size, self.warps, None if region is None else region.number)
+        return OwnBuffer(
+            name, size, self.warps, None if region is None else region.number, turn.half, self.thread
+        )
 
     @property
     def promises(self) -> str:
@@ -135,6 +148,7 @@ class CallWriter:
         prefix, location = f"%__ll_{call.number}_", f"#__ll_loc{call.number}"
         self.locations.append(f'{location} = loc("{call.stub.symbol}"({line["location"]}))\n')
         own = self._lines(prefix, location)
+        turning = self._lines(f"{prefix}turn_", location, call.thread if turn is not None else None)
         operands, types = line["operands"].split(", "), re.split(", (?=tensor<)", line["types"])
         names = [f"{prefix}{name}" for name in ("source", "index")]
         for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
@@ -169,15 +183,22 @@ class CallWriter:
                 call.stub.unpacks,
                 closes=closes,
             )
+        if turn is not None:
+            piece = call.piece(turn, call.stub.plan.scratch_bytes)
+            place = f"llvm.extractvalue {piece.name}_place[0] : {_STRUCT}"
+            if turn.half:
+                own.define(f"{prefix}both", place)
+                self._alternate(turning, f"{prefix}both", f"{prefix}scratch", turn)
+            else:
+                own.define(f"{prefix}scratch", place)
+        own.append(turning)
+        uses_thread = body.uses_thread or turning.uses_thread
         if call.partition is None:
-            self._uses_thread |= body.uses_thread
+            self._uses_thread |= uses_thread
             self._uses_rank |= body.uses_rank
         else:
-            self._numbered |= {call.partition.number} if body.uses_thread else set()
+            self._numbered |= {call.partition.number} if uses_thread else set()
             self._ranked |= {call.partition.number} if body.uses_rank else set()
-        if turn is not None:
-            piece = call.piece(turn.piece, call.stub.plan.scratch_bytes)
-            own.define(f"{prefix}scratch", f"llvm.extractvalue {piece.name}_place[0] : {_STRUCT}")
         if home is not None:
             self._make_scratch(own, location, call, home)
         after = self._lines(prefix, location)
@@ -229,7 +250,19 @@ class CallWriter:
         lines.define(f"{own.name}_place", f"{_CAST} {own.name}_memory : {memory.whole} to {_STRUCT}")
         if own.partition is not None:
             self._mark(lines, memory)
+        if own.half:
+            first = lines.op(f"llvm.extractvalue {own.name}_place[0] : {_STRUCT}")
+            word = _word(lines, first, own.half, own.thread)
+            lines.effect(f"llvm.store {lines.constant(0)}, {word} : {I32}, {SHARED}")
         return lines.body()
+
+    def _alternate(self, lines: FunctionWriter, both: str, scratch: str, turn: Turn) -> None:
+        """Write what takes the half of `both` as `scratch` that the exchange before did not take."""
+        word = _word(lines, both, turn.half, MACHINES[self._target.vendor].thread(lines))
+        offset = lines.op(f"llvm.load {word} : {SHARED} -> {I32}")
+        other = lines.binary("sub", lines.constant(turn.half), offset)
+        lines.effect(f"llvm.store {other}, {word} : {I32}, {SHARED}")
+        lines.define(scratch, f"llvm.getelementptr {both}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
 
     def ending(self) -> str:
         """The barrier of the cluster at the end of a function or partition whose exchanges take turns."""
@@ -321,3 +354,10 @@ class CallWriter:
             return "llvm.mlir.constant(0 : i32) : i32"
         text, constraint = ZERO[self._target.vendor]
         return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'
+
+
+def _word(lines: FunctionWriter, both: str, half: int, thread: str) -> str:
+    """Write what finds the word of a thread behind both halves that exchanges alternate between."""
+    behind = lines.op(f"llvm.getelementptr {both}[{2 * half}] : ({SHARED}) -> {SHARED}, i8")
+    number = lines.binary("mul", thread, lines.constant(WORD_BYTES))
+    return lines.op(f"llvm.getelementptr {behind}[{number}] : ({SHARED}, {I32}) -> {SHARED}, i8")

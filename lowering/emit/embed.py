@@ -126,7 +126,7 @@ def embed(
     lent = {calls[n].own_buffer for n in lasting if homes[n].lent}
     for members in _by_region(calls[n] for n in taking).values():
         sizes = scratch.pieces(uses, {call.at: taking[call.at] for call in members})
-        lent |= {members[0].piece(n, size) for n, size in sizes.items()}
+        lent |= {call.piece(taking[call.at], sizes[taking[call.at].piece]) for call in members}
     open_ = {calls[n].partition for n, turn in taking.items() if not turn.closes}
     freed: dict[int, list[int]] = {}
     for n, home in lasting.items():
@@ -243,7 +243,7 @@ def _homes(
     others = program.buffer_bytes()
     if sparing:
         budget = min(budget, scratch.least(everybody, others))
-    taking, budget = scratch.affordable(uses, taking, everybody, others, budget)
+    taking, budget = scratch.affordable(uses, taking, everybody, others, budget, num_warps * target.lanes)
     everybody = [use for use in everybody if use.start not in taking]
     others += sum(scratch.pieces(uses, taking).values())
     homes = {n: home for n, home in homes.items() if n not in taking}
@@ -281,7 +281,8 @@ def _homes_in_regions(
     for region, members in regions.items():
         around = others + sum(scratch.least(groups[other], 0) for other in groups if other != region)
         wanted = _turns(program, members, frame if region is None else region.frame)
-        taken, budget = scratch.affordable(uses, wanted, groups[region], around, budget)
+        threads = members[0].warps * target.lanes
+        taken, budget = scratch.affordable(uses, wanted, groups[region], around, budget, threads)
         taking |= taken
         groups[region] = [use for use in groups[region] if use.start not in taken]
         others += sum(scratch.pieces(uses, taken).values())

@@ -34,6 +34,7 @@ from collections.abc import Collection, Mapping, Sequence
 from triton_linear.dialect.mlir_adapter import Block, Operation, Type
 from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.emit.buffers import ALIGNED_BYTES
 from triton_linear.lowering.emit.turns import Turn, order_of, stretch_of, turns
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
@@ -199,8 +200,14 @@ def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[i
     """The bytes of each piece of scratch that exchanges of a cluster share by turns."""
     sizes: dict[int, int] = {}
     for number, turn in taking.items():
-        sizes[turn.piece] = max(sizes.get(turn.piece, 0), uses[number].bytes)
+        sizes[turn.piece] = max(sizes.get(turn.piece, 0), turn.bytes or uses[number].bytes)
     return sizes
+
+
+def alternating(uses: Mapping[int, ScratchUse], taking: Collection[int], threads: int) -> dict[int, Turn]:
+    """The turns of exchanges of `threads` threads that alternate between two pieces."""
+    half = -(-max(uses[number].bytes for number in taking) // ALIGNED_BYTES) * ALIGNED_BYTES
+    return {number: Turn(0, False, half, threads) for number in taking}
 
 
 def affordable(
@@ -209,8 +216,10 @@ def affordable(
     all_uses: Sequence[ScratchUse],
     others: int,
     budget: int,
+    threads: int,
 ) -> tuple[Mapping[int, Turn], int]:
-    """(turns, budget): the turns `taking`, or turns with one piece for all exchanges, if they fit.
+    """(turns, budget): the first of these turns that fit: of exchanges of `threads` threads that alternate, if
+    one closes in `taking`; those of `taking`; turns with one piece for all exchanges.
 
     They fit if all scratch stays within `budget` bytes, or within the bytes that `all_uses` takes anyhow. The
     turns are empty if neither fits or saves a barrier.
@@ -220,7 +229,10 @@ def affordable(
     """
     if taking:
         most = max(budget, least(all_uses, others))
-        for option in (taking, {number: Turn(0, True) for number in taking}):
+        options = [taking, {number: Turn(0, True) for number in taking}]
+        if any(turn.closes for turn in taking.values()):
+            options.insert(0, alternating(uses, taking, threads))
+        for option in options:
             rest = [use for use in all_uses if use.start not in option]
             # A single exchange outside loops saves nothing: its barrier only moves to the end of the function.
             without = sum(not turn.closes for turn in option.values())

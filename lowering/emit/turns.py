@@ -8,7 +8,9 @@ turns with two pieces of scratch, which no other operation uses while that runs.
 - If every exchange that may come next has the other piece, E needs no second barrier: a thread that stores to p
   again has passed the barrier of another exchange, behind E's loads.
 - If some exchange that may come next has p (for example in a loop with one exchange), E keeps its second
-barrier.
+barrier, or all exchanges alternate: each takes the piece that the one before it had not, in the order in which
+they run. A word of each thread, in memory of its own, says which piece that is. Loading it takes less than any
+barrier of a cluster.
 
 No CTA may exit, or use the bytes otherwise, before others have loaded from it: one more barrier stands at the
 end of the function or region.
@@ -29,15 +31,27 @@ from triton_linear.dialect.mlir_adapter import Block
 from triton_linear.dialect.records import dataclass
 
 PIECES = 2
+WORD_BYTES = 4
 _CHOICE = "scf.if"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The piece of scratch of an exchange; `closes`: it keeps the barrier behind its loads."""
+    """The piece of scratch of an exchange; `closes`: it keeps the barrier behind its loads.
+
+    half: if exchanges alternate, piece 0 is of all of them, and consists of two pieces of `half` bytes each and
+    of a word for each of `threads` threads; else 0.
+    """
 
     piece: int
     closes: bool
+    half: int = 0
+    threads: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """What all of that takes, if exchanges alternate."""
+        return 2 * self.half + WORD_BYTES * self.threads
 
 
 @dataclass(frozen=True, slots=True)

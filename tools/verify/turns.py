@@ -9,13 +9,14 @@ out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from triton_linear.dialect.linear_layout import BLOCK, REGISTER, WARP
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, RANK, THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
+from triton_linear.lowering.emit.turns import PIECES
 from triton_linear.lowering.interpreter.memory import Bits
 from triton_linear.lowering.interpreter.simulate import Race, simulate
 from triton_linear.lowering.plan.stubs import GatherStub, Stub
@@ -24,7 +25,7 @@ from triton_linear.lowering.target.targets import Target
 ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}", "    nvvm.cluster.wait {aligned}"
 _LOCATION = re.compile(r" loc\(#__ll_loc(\d+)\)$")
 _PIECE = re.compile(
-    r"%__ll_(?P<call>\d+)_scratch = llvm\.extractvalue "
+    r"%__ll_(?P<call>\d+)_(?P<what>scratch|both) = llvm\.extractvalue "
     r"(?P<region>%__own_\w*?)piece(?P<piece>\d+)_place\[0\]"
 )
 _IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_(thread|rank)\b")
@@ -78,9 +79,10 @@ def races_in_turns(
     text: str, stubs: Mapping[str, Stub], target: Target, shared: Sequence[str]
 ) -> tuple[Race, ...]:
     """The races between a module's alternating exchanges; `shared`: lines of code that all of them need."""
-    pieces: dict[str, dict[int, int]] = {}
+    pieces: dict[str, dict[int, int | None]] = {}
     for found in _PIECE.finditer(text):
-        pieces.setdefault(found["region"], {})[int(found["call"])] = int(found["piece"])
+        piece = int(found["piece"]) if found["what"] == "scratch" else None
+        pieces.setdefault(found["region"], {})[int(found["call"])] = piece
     if any(branch in text for branch in _BRANCHES):
         return ()
     regions = (_races(text, stubs, target, shared, region) for region in pieces.values())
@@ -88,14 +90,19 @@ def races_in_turns(
 
 
 def _races(
-    text: str, stubs: Mapping[str, Stub], target: Target, shared: Sequence[str], pieces: Mapping[int, int]
+    text: str,
+    stubs: Mapping[str, Stub],
+    target: Target,
+    shared: Sequence[str],
+    pieces: Mapping[int, int | None],
 ) -> tuple[Race, ...]:
-    """Those of one region, whose calls have these `pieces`."""
+    """Those of one region, whose calls have these `pieces`; None: they alternate."""
     plans = {int(number): stubs[symbol] for number, symbol in _SYMBOL.findall(text) if int(number) in pieces}
     code, order = _code_and_order(text, pieces)
+    taken = [turn % PIECES if (piece := pieces[n]) is None else piece for turn, n in enumerate(order)]
     sizes = [
-        max((plans[n].plan.scratch_bytes for n in pieces if pieces[n] == piece), default=0)
-        for piece in range(max(pieces.values()) + 1)
+        max((plans[n].plan.scratch_bytes for n, at in zip(order, taken, strict=True) if at == piece), default=0)
+        for piece in range(PIECES)
     ]
     operands = {
         (number, match[2]): match[3]
@@ -117,9 +124,9 @@ def _races(
             if user == number
         ]
         own = code[number][:-1]  # the last line is the cast of the result
-        start = next(at for at, line in enumerate(own) if _PIECE.search(line)) + 1
         prefix = f"%__ll_{number}_"
-        body = [line.replace(f"{prefix}scratch", f"%piece{pieces[number]}") for line in simulated(own[start:])]
+        start = next(at for at, line in enumerate(own) if f"{prefix}scratch = " in line) + 1
+        body = [line.replace(f"{prefix}scratch", f"%piece{taken[turn]}") for line in simulated(own[start:])]
         lines += [line.replace(prefix, f"%turn{turn}_") for line in body]
     ends = any(f"{barrier} loc(unknown)\n" in text for barrier in (ARRIVE, ALL_WARPS_BARRIER))
     ending = [ARRIVE, WAIT] if ends else []
@@ -139,7 +146,7 @@ def _races(
     return simulate(types + "\n".join(lines), data, target, warps, sum(sizes), ctas=ctas).races
 
 
-def _code_and_order(text: str, pieces: Mapping[int, int]) -> tuple[dict[int, list[str]], list[int]]:
+def _code_and_order(text: str, pieces: Collection[int]) -> tuple[dict[int, list[str]], list[int]]:
     """The code of each exchange, and the order in which they run if each loop has two iterations."""
     code: dict[int, list[str]] = {number: [] for number in pieces}
     open_: list[tuple[bool, int]] = []

@@ -166,7 +166,7 @@ def test_one_piece_serves_where_two_are_too_many() -> None:
     def of(nesting: int, budget: int) -> tuple[dict[int, Turn], int]:
         uses = {n: ScratchUse(n, n + 1, 9, nesting, 4096, warp=False, split=False) for n in (1, 2)}
         taking = {1: Turn(0, False), 2: Turn(1, False)}
-        found, bytes_ = affordable(uses, taking, list(uses.values()), 512, budget)
+        found, bytes_ = affordable(uses, taking, list(uses.values()), 512, budget, 32)
         return dict(found), bytes_
 
     assert of(2, 8704) == ({1: Turn(0, False), 2: Turn(1, False)}, 8704)
@@ -177,4 +177,18 @@ def test_one_piece_serves_where_two_are_too_many() -> None:
     assert of(1, 8704) == ({1: Turn(0, False), 2: Turn(1, False)}, 8704)
     assert of(1, 8703) == ({}, 8703)
     one = {1: ScratchUse(1, 2, 9, 1, 4096, warp=False, split=False)}
-    assert affordable(one, {1: Turn(0, False)}, list(one.values()), 0, 1 << 20) == ({}, 1 << 20)
+    assert affordable(one, {1: Turn(0, False)}, list(one.values()), 0, 1 << 20, 32) == ({}, 1 << 20)
+
+
+def test_exchanges_alternate_where_one_would_close() -> None:
+    """Two halves, and a word of each thread; where that is too much, they take the turns given."""
+
+    def of(budget: int, nesting: int = 2) -> dict[int, Turn]:
+        uses = {1: ScratchUse(1, 2, 9, nesting, 1000, warp=False, split=False)}
+        found, _ = affordable(uses, {1: Turn(0, True)}, list(uses.values()), 0, budget, 64)
+        return dict(found)
+
+    (turn,) = of(2 * 1008 + 4 * 64).values()
+    assert turn == Turn(0, False, 1008, 64) and turn.bytes == 2272
+    assert of(2271) == {1: Turn(0, True)}
+    assert of(1 << 20, nesting=1) == {}

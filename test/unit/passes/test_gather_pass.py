@@ -241,7 +241,7 @@ def in_turns(count: int) -> str:
 
 
 @ordered
-@pytest.mark.parametrize(("count", "barriers"), [(1, [2]), (2, [1, 1]), (3, [1, 1, 2])])
+@pytest.mark.parametrize(("count", "barriers"), [(1, [1]), (2, [1, 1]), (3, [1, 1, 1])])
 def test_gathers_of_a_loop_take_turns(count: int, barriers: list[int]) -> None:
     checked = check_gathers(compile_text(in_turns(count), "k.ttgir", None, "llvm", LOWERING))
     verdicts = [one.verdict for one in checked if one.verdict is not None]

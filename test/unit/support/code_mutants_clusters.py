@@ -133,6 +133,23 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     # --- turns with pieces of scratch
     emitted(
+        "emit/calls",
+        "CallWriter._alternate",
+        "lines.binary('sub', lines.constant(turn.half), offset)",
+        "offset",
+        "exchanges that alternate have the first half always",
+        "test/unit/tools/test_fuzz_regions.py::test_exchanges_of_a_region_take_turns",
+        PROGRAMS,
+    ),
+    emitted(
+        "emit/turns",
+        "Turn.bytes",
+        "2 * self.half + WORD_BYTES * self.threads",
+        "2 * self.half",
+        "the words of threads that alternate lie where other buffers do",
+        f"{TURNS}::test_exchanges_alternate_where_one_would_close",
+    ),
+    emitted(
         "emit/embed",
         "embed.in_front",
         "[writer.ending()] if left[n] in open_ else []",
@@ -226,9 +243,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/calls",
-        "CallWriter.code",
-        "call.piece(turn.piece, call.stub.plan.scratch_bytes)",
-        "call.piece(0, call.stub.plan.scratch_bytes)",
+        "Call.piece",
+        "(self.partition, turn.piece)",
+        "(self.partition, 0)",
         "all exchanges that take turns have the first piece of scratch",
         PROGRAMS,
     ),
@@ -243,7 +260,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/scratch",
         "pieces",
-        "max(sizes.get(turn.piece, 0), uses[number].bytes)",
+        "max(sizes.get(turn.piece, 0), turn.bytes or uses[number].bytes)",
         "uses[number].bytes",
         "a piece of scratch is as large as the last that takes its turn",
         f"{TURNS}::test_pieces_hold_the_largest_of_their_exchanges",

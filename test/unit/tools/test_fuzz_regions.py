@@ -70,7 +70,7 @@ def test_regions_share_no_buffer_of_the_warps(monkeypatch: pytest.MonkeyPatch) -
 
 
 def across_ctas(region: int, exchanges: int = 2) -> Program:
-    """Sums between exchanges of two CTAs, in a loop."""
+    """Sums between two or three exchanges of two CTAs, in a loop, and one behind it; or that one alone."""
     rows, columns = (
         f"#ttg.blocked<{{sizePerThread = {sizes}, threadsPerWarp = {lanes}, warpsPerCTA = {warps}, "
         f"order = {order}, CGALayout = [{ctas}]}}>"
@@ -79,8 +79,12 @@ def across_ctas(region: int, exchanges: int = 2) -> Program:
             ([4, 1], [4, 8], [1, 4], [0, 1], [0, 1]),
         )
     )
-    steps = (Convert(columns), Add(3), Convert(rows), Add(5))
-    loop = Loop("for", 3, rows, steps)
+    halves = (
+        "#ttg.linear<{register = [[0, 1], [0, 2], [32, 0]], lane = [[0, 4], [0, 8], [0, 16], [1, 0], [2, 0]], "
+        "warp = [[4, 0], [8, 0]], block = [[16, 0]]}>"
+    )
+    more = (Convert(halves), Add(7)) if exchanges > 2 else ()
+    loop = Loop("for", 3, rows, (Convert(columns), Add(3), *more, Convert(rows), Add(5)))
     steps = (loop, Convert(columns)) if exchanges > 1 else (Convert(columns),)
     return Program("cuda:90", 4, (64, 32), "i32", rows, steps, region, 2)
 
@@ -88,13 +92,13 @@ def across_ctas(region: int, exchanges: int = 2) -> Program:
 @ordered
 def test_exchanges_of_a_region_take_turns() -> None:
     """Those in a loop wait for the other CTAs once each, and the region once more at its end."""
-    programs = [across_ctas(0, exchanges=1), across_ctas(1), across_ctas(2)]
+    programs = [across_ctas(0, exchanges=1), across_ctas(1), across_ctas(2, exchanges=3)]
     kernel = lower_kernel(regions_text(programs), "turns.ttgir", "cuda:90", LOWERING)
-    # Of region 0 before and behind the loads.
-    assert kernel.text.count("mbarrier.try_wait") == 2 + 2 * (2 + 1 + 1)
+    # Of region 0 before and behind the loads. Those of region 2 alternate, as their number in the loop is odd.
+    assert kernel.text.count("mbarrier.try_wait") == 2 + (2 + 1 + 1) + (3 + 1 + 1)
     totals = examine_regions(programs, LANES, "turns.ttgir", LOWERING)
     assert totals.ok, totals.failures
-    assert totals.kinds == {"cluster-shared": 7}
+    assert totals.kinds == {"cluster-shared": 8}
     compilation = compile_text(regions_text(programs), "turns.ttgir", "cuda:90", "llvm", LOWERING)
     assert all(found.ok for found in check(compilation))
 
