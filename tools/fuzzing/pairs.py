@@ -32,6 +32,9 @@ to spill more."""
 ASSEMBLED = {"nvidia": "ptx", "amd": "hsaco"}
 """The last stage of modules that are assembled. PTX is not assembled further, because ptxas is a separate
 process."""
+NO_LOOSE_BYTES = "{leaves_loose_bytes=0}"
+"""Behind a target with clusters or warp-specialised regions: arithmetic gives and takes the bytes that are
+drawn, and their conversions are to be ours all the same."""
 
 
 def drawn_layout(pair: Pair, encoding: str) -> LinearLayout:
@@ -174,7 +177,8 @@ def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name:
     first = singles[0]
     text = pairs_text(singles, lanes, assembled)
     stage = last_stage(first.target, assembled)
-    compilation = compile_text(text, name, first.target, stage, LOWERING)  # the pairs stay as drawn
+    spelled = f"{first.target}{NO_LOOSE_BYTES if first.ctas > 1 else ''}"
+    compilation = compile_text(text, name, spelled, stage, LOWERING)  # the pairs stay as drawn
     if assembled and all(kernel.lowered.stages[stage] for kernel in compilation.kernels):
         totals.assembled += 1
         totals.assembled_conversions += len(singles)

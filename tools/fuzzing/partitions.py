@@ -24,7 +24,14 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.evaluate import mask_of
-from triton_linear.tools.fuzzing.pairs import as_pair, as_program, ends, registers_of_pair, title
+from triton_linear.tools.fuzzing.pairs import (
+    NO_LOOSE_BYTES,
+    as_pair,
+    as_program,
+    ends,
+    registers_of_pair,
+    title,
+)
 from triton_linear.tools.fuzzing.program import Program
 from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
 from triton_linear.tools.fuzzing.totals import Totals
@@ -39,8 +46,6 @@ DEFAULT_WARPS = (4, 8)
 PARTITION_WARPS = (1, 2, 4, 8)
 MOST_PARTITIONS = 3
 PAIRS_PER_REGION = (1, 2, 3)
-NO_LOOSE_BYTES = "{leaves_loose_bytes=0}"
-"""Behind a target: bytes of programs are loose, and their conversions are to be ours all the same."""
 REGISTERS_EACH = 24
 """The number of registers that a partition requests for each thread; Triton accepts it for all."""
 

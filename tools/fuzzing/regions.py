@@ -21,10 +21,10 @@ from triton_linear.tools.fuzzing.draw import draw_program
 from triton_linear.tools.fuzzing.encodings import layout_drawn
 from triton_linear.tools.fuzzing.evaluate import evaluate, inputs, mask_of
 from triton_linear.tools.fuzzing.examine import title
+from triton_linear.tools.fuzzing.pairs import NO_LOOSE_BYTES
 from triton_linear.tools.fuzzing.partitions import (
     DEFAULT_WARPS,
     MOST_PARTITIONS,
-    NO_LOOSE_BYTES,
     PARTITION_WARPS,
     given_lines,
     held_by_all,
