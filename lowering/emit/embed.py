@@ -212,8 +212,8 @@ def _by_region(calls: Iterable[Call]) -> dict[Partition | None, list[Call]]:
 def _turns(
     program: scratch.NumberedModule, calls: Iterable[Call], frame: scratch.Frame | None
 ) -> dict[int, Turn]:
-    """How the exchanges of a cluster among the calls of a region, or of a function without regions, could take
-    turns with scratch of their own."""
+    """How the exchanges of a cluster among the calls of a partition, or all that are in none, could take turns
+    with scratch of their own."""
     plans = ((call.at, call.stub.plan) for call in calls)
     across = {
         n for n, plan in plans if isinstance(plan, SharedPlan | GatherSharedPlan) and plan.scope == CLUSTER
@@ -282,7 +282,9 @@ def _homes_in_regions(
         around = others + sum(scratch.least(groups[other], 0) for other in groups if other != region)
         wanted = _turns(program, members, frame if region is None else region.frame)
         threads = members[0].warps * target.lanes
-        taken, budget = scratch.affordable(uses, wanted, groups[region], around, budget, threads)
+        taken, budget = scratch.affordable(
+            uses, wanted, groups[region], around, budget, threads, specialised=True
+        )
         taking |= taken
         groups[region] = [use for use in groups[region] if use.start not in taken]
         others += sum(scratch.pieces(uses, taken).values())

@@ -41,7 +41,8 @@ COPY = "mov.u32 $0, $1;"
 """PTX for a copy of a number, so that LLVM shares no computation with the kernel's own uses of the number."""
 
 ALL_WARPS_BARRIER = "ttng.cluster_barrier"
-"""Triton's barrier of a cluster, at which the warps of all warp-specialised regions arrive too."""
+"""Triton's barrier of a cluster in kernels with warp-specialised regions: of all warps, or in a region of those
+of the region."""
 
 ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 """PTX for 1 that ptxas cannot fold: the number of CTAs in the grid, at most 1."""

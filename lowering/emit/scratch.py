@@ -217,9 +217,14 @@ def affordable(
     others: int,
     budget: int,
     threads: int,
+    *,
+    specialised: bool = False,
 ) -> tuple[Mapping[int, Turn], int]:
     """(turns, budget): the first of these turns that fit: of exchanges of `threads` threads that alternate, if
     one closes in `taking`; those of `taking`; turns with one piece for all exchanges.
+
+    specialised: in a module with warp-specialised regions. Triton knows the barriers there, so that one piece
+    saves none, and `others` is more than is live at once, so that only `budget` bounds the scratch.
 
     They fit if all scratch stays within `budget` bytes, or within the bytes that `all_uses` takes anyhow. The
     turns are empty if neither fits or saves a barrier.
@@ -228,15 +233,16 @@ def affordable(
     its own between the users of scratch that is freed.
     """
     if taking:
-        most = max(budget, least(all_uses, others))
-        options = [taking, {number: Turn(0, True) for number in taking}]
+        most = budget if specialised else max(budget, least(all_uses, others))
+        options = [taking, *([] if specialised else [{number: Turn(0, True) for number in taking}])]
         if any(turn.closes for turn in taking.values()):
             options.insert(0, alternating(uses, taking, threads))
         for option in options:
             rest = [use for use in all_uses if use.start not in option]
             # A single exchange outside loops saves nothing: its barrier only moves to the end of the function.
             without = sum(not turn.closes for turn in option.values())
-            saves = without > 1 or any(uses[number].may_repeat for number in option)
+            repeats = any(uses[number].may_repeat for number in option)
+            saves = without > 1 or (repeats and without >= specialised)
             if saves and least(rest, others + sum(pieces(uses, option).values())) <= most:
                 return option, most
     return {}, budget

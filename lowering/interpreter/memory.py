@@ -236,7 +236,13 @@ class SharedMemory:
         self.mbarriers[place] = Mbarrier(count)
 
     def arrive_at(self, place: Place) -> None:
-        """Arrive at an mbarrier with all accesses before."""
+        """A lane arrives at an mbarrier with all accesses of the warp before, which a barrier of the warp has
+        ordered."""
+        lanes = self._levels[-1]
+        if lanes.writer.any() or lanes.reader.any():
+            raise SimulationError(
+                "one lane arrives at an mbarrier, and others have not met it since they accessed"
+            )
         self._mbarrier(place).arrive(self._levels[0].release())
 
     def wait_for(self, place: Place, parity: int) -> None:

@@ -8,9 +8,10 @@ bytes that another warp accessed without a barrier in between is a race. So an o
 concurrent partitions is found in whatever order the warps run. A CTA whose last warp returns while another may
 still load from its memory is in a race too.
 
-A barrier of a CTA has a number and a count of threads. Triton uses one number for the same warps always. A
-partition that waits at the barrier of other warps is refused, and so is a barrier at which too few warps
-arrive. At the barrier of the cluster all warps of all CTAs have to arrive.
+A barrier of a CTA has a number and a count of threads. Between two barriers of all warps of the CTA Triton
+uses one number for the same warps always. A partition that waits at the barrier of other warps is refused, and
+so is a barrier at which too few warps arrive. At the barrier of the cluster all warps of all CTAs have to
+arrive.
 
 Tensors are given by inline assembly of the text `// given NAME`, which returns one register after the other
 each time it runs, and are handed over by `// sink NAME`. In each CTA the first warp that reads a given tensor
@@ -212,7 +213,7 @@ class _Warps:
                 cta = OF_CLUSTER if met.number == OF_CLUSTER else warp // self.number
                 meetings.setdefault((cta, met.number), {})[warp] = met
             elif self.mbarriers[met.place].is_complete(met.parity):
-                self._acquire(warp, self.mbarriers[met.place].released)
+                self._acquire(warp, self.mbarriers[met.place].released, lanes=False)
                 awake.append(warp)
         for place, here in sorted(meetings.items()):
             if self._have_met(place, here):
@@ -225,12 +226,14 @@ class _Warps:
             del waiting[warp]
         return sorted(awake)
 
-    def _acquire(self, warp: int, latest: Clock) -> None:
-        """Order what a warp does from now on behind what `latest` is ordered behind."""
+    def _acquire(self, warp: int, latest: Clock, lanes: bool = True) -> None:
+        """Order what a warp does from now on behind what `latest` is ordered behind; lanes: and what its own
+        lanes did."""
         clock = self.clocks[warp]
         np.maximum(clock, latest, out=clock)
         clock[warp] += 1
-        self.runs[warp].memory.forget_lanes()
+        if lanes:
+            self.runs[warp].memory.forget_lanes()
 
     def _have_met(self, place: tuple[int, int], here: Mapping[int, Meeting]) -> bool:
         """True if all warps of a barrier have come: (CTA, its number)."""
@@ -243,9 +246,13 @@ class _Warps:
             raise SimulationError(
                 f"warps {_listed(here)} come to barrier {number} of {_listed(known) if known else count}"
             )
-        if len(here) == count:
-            self.members[place] = tuple(here)
-        return len(here) == count
+        if len(here) < count:
+            return False
+        self.members[place] = tuple(here)
+        if count == self.number:  # the regions that run next may use numbers for other warps
+            cta = place[0]
+            self.members = {known: warps for known, warps in self.members.items() if known[0] != cta}
+        return True
 
     def _end(self) -> None:
         """Report a race where the last warp of a CTA may return while another CTA still loads from it."""

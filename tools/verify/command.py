@@ -154,8 +154,9 @@ _INTERFACE = re.compile(
 )
 
 
-def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
-    """For each conversion and gather in a module, in order: the symbol of its stub, and its code as a function.
+def embedded_functions(text: str) -> Iterator[tuple[str, str, bool]]:
+    """For each conversion and gather in a module, in order: the symbol of its stub, its code as a function, and
+    whether it takes turns with others.
 
     The function takes the registers and the scratch. The code that allocates the scratch and synchronises
     with its other users is left out.
@@ -163,7 +164,7 @@ def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
     shared = _thread_numbers(text)
     for number, symbol, lines in _calls(text):
-        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines, shared)
+        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines, shared), takes_turns(lines)
 
 
 def _calls(text: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -235,19 +236,20 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every stub of a compiled module, by symbol.
 
     All calls of a stub in a kernel must have equal code, except that calls in partitions use another thread
-    number. If kernels have different plans for a stub, a wrong one determines the verdict.
+    number, and that those that take turns may have no barrier behind their loads. If kernels have different
+    plans for a stub, a wrong one determines the verdict.
     """
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
-        texts: dict[tuple[str, bool], str] = {}
-        for symbol, function in embedded_functions(kernel.embedded):
-            kind = symbol, "%thread = " in function
+        texts: dict[tuple[str, bool, bool], str] = {}
+        for symbol, function, turning in embedded_functions(kernel.embedded):
+            kind = symbol, "%thread = " in function, turning
             if texts.setdefault(kind, function) != function:
                 message = f"two calls of @{symbol} got different code; this is a bug"
                 raise ToolError(Diagnostic("error", message))
-        if missing := set(kernel.stubs) - {symbol for symbol, _ in texts}:
+        if missing := set(kernel.stubs) - {symbol for symbol, *_ in texts}:
             raise ToolError(Diagnostic("error", f"no code of @{min(missing)} in the module; this is a bug"))
-        for (symbol, _), function in texts.items():
+        for (symbol, *_), function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
                 verdicts[symbol] = _run(function, stub, compilation.target)

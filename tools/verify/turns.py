@@ -2,8 +2,7 @@
 
 The exchanges, of conversions and of gathers, are run one after another, in the order of the kernel. If one
 lacks a barrier, it races with the next exchange that stores to the same piece. The body of each loop is run
-twice. Each warp-specialised region has pieces of its own, and is run by itself. Kernels with branches are left
-out.
+twice. Each partition has pieces of its own, and is run by itself, once. Kernels with branches are left out.
 """
 
 from __future__ import annotations
@@ -35,6 +34,11 @@ _OF_PARTITIONS = tuple(
 )
 """The number of the thread, in place of the number in the partition: only the partition's threads are
 simulated. And the rank of the CTA, which a partition asks for too."""
+_ENDING = (
+    r"(?:nvvm\.cluster\.wait {{aligned}}|ttng\.cluster_barrier) loc\(unknown\)\n"
+    r"(?: *ttg\.local_(?:store|dealloc) .*\n)*? *ttg\.local_dealloc {}piece\d+_memory"
+)
+"""The barrier at the end of a region whose pieces have names that begin so."""
 _OPERAND = re.compile(r"%__ll_(\d+)_(source|index) = .* to (\S.*)$")
 _SYMBOL = re.compile(r'^#__ll_loc(\d+) = loc\("(\w+)"\(', re.MULTILINE)
 _BRANCHES = ('"scf.if"', '"scf.while"', '"cf.', '"scf.index_switch"', '"scf.execute_region"')
@@ -60,7 +64,7 @@ def takes_turns(lines: Sequence[str]) -> bool:
 
 def spares_barrier(lines: Sequence[str]) -> bool:
     """Whether code, without locations, takes turns and has no barrier behind its loads: the exchange that comes
-    next has one, or the end of the function."""
+    next has one, or the end of the function or region."""
     last = max((number for number, line in enumerate(lines) if "llvm.load" in line), default=0)
     return takes_turns(lines) and WAIT not in simulated(lines[last:])
 
@@ -85,7 +89,7 @@ def races_in_turns(
         pieces.setdefault(found["region"], {})[int(found["call"])] = piece
     if any(branch in text for branch in _BRANCHES):
         return ()
-    regions = (_races(text, stubs, target, shared, region) for region in pieces.values())
+    regions = (_races(text, stubs, target, shared, region, found) for region, found in pieces.items())
     return tuple(race for races in regions for race in races)
 
 
@@ -94,11 +98,13 @@ def _races(
     stubs: Mapping[str, Stub],
     target: Target,
     shared: Sequence[str],
+    region: str,
     pieces: Mapping[int, int | None],
 ) -> tuple[Race, ...]:
-    """Those of one region, whose calls have these `pieces`; None: they alternate."""
+    """Those of a region or function whose pieces have names that begin with `region`, and whose calls have
+    these `pieces`; None: they alternate."""
     plans = {int(number): stubs[symbol] for number, symbol in _SYMBOL.findall(text) if int(number) in pieces}
-    code, order = _code_and_order(text, pieces)
+    code, order = _code_and_order(text, pieces, region)
     taken = [turn % PIECES if (piece := pieces[n]) is None else piece for turn, n in enumerate(order)]
     sizes = [
         max((plans[n].plan.scratch_bytes for n, at in zip(order, taken, strict=True) if at == piece), default=0)
@@ -128,7 +134,7 @@ def _races(
         start = next(at for at, line in enumerate(own) if f"{prefix}scratch = " in line) + 1
         body = [line.replace(f"{prefix}scratch", f"%piece{taken[turn]}") for line in simulated(own[start:])]
         lines += [line.replace(prefix, f"%turn{turn}_") for line in body]
-    ends = any(f"{barrier} loc(unknown)\n" in text for barrier in (ARRIVE, ALL_WARPS_BARRIER))
+    ends = re.search(_ENDING.format(re.escape(region)), text, re.MULTILINE)
     ending = [ARRIVE, WAIT] if ends else []
     lines += [*ending, "    llvm.return", "}\n"]
     first = next(iter(plans.values()))
@@ -146,12 +152,16 @@ def _races(
     return simulate(types + "\n".join(lines), data, target, warps, sum(sizes), ctas=ctas).races
 
 
-def _code_and_order(text: str, pieces: Collection[int]) -> tuple[dict[int, list[str]], list[int]]:
-    """The code of each exchange, and the order in which they run if each loop has two iterations."""
+def _code_and_order(text: str, pieces: Collection[int], region: str) -> tuple[dict[int, list[str]], list[int]]:
+    """The code of each exchange, and the order in which they run if each loop has two iterations, but for loops
+    around the region."""
     code: dict[int, list[str]] = {number: [] for number in pieces}
     open_: list[tuple[bool, int]] = []
     order: list[int] = []
+    around = 0
     for line in text.splitlines():
+        if line.lstrip().startswith(f"{region}piece") and "_memory = " in line:
+            around = len(open_)
         if match := _LOCATION.search(line):
             number = int(match[1])
             if number in pieces:
@@ -161,7 +171,7 @@ def _code_and_order(text: str, pieces: Collection[int]) -> tuple[dict[int, list[
             continue
         if line.lstrip().startswith("})"):
             is_loop, start = open_.pop()
-            order += order[start:] if is_loop else []
+            order += order[start:] if is_loop and len(open_) >= around else []
         if line.rstrip().endswith("({"):
             open_.append((_LOOP in line, len(order)))
     return code, order

@@ -118,6 +118,22 @@ def test_an_arrival_that_is_left_out_is_found() -> None:
 
 
 @ordered
+def test_a_lane_that_arrives_for_others_unmet_is_found() -> None:
+    """In a partition of one warp a barrier of the warp stands in front of the arrival."""
+    rows = "#ttg.linear<{register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], block = [[64]]}>"
+    halves = "#ttg.linear<{register = [[64]], lane = [[2], [4], [8], [16], [32]], warp = [], block = [[1]]}>"
+    sides = [Program("cuda:90", 1, (128,), "i32", rows, (Convert(halves),), 1, 2)]
+    made = kernel(sides)
+    assert not run_partitions(made, sides, LANES)[0].races
+
+    def change(text: str) -> str:
+        return without(r"nvvm\.bar\.warp\.sync", text)
+
+    with pytest.raises(SimulationError, match="one lane arrives at an mbarrier"):
+        run_partitions(changed(made, change), sides, LANES)
+
+
+@ordered
 def test_a_cta_that_ends_while_others_load_is_found() -> None:
     """No wait for the loads of others, neither in a region nor at the end of the kernel."""
     made = kernel(CLUSTERED_SIDES[:1])

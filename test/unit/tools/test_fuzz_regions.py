@@ -104,6 +104,43 @@ def test_exchanges_of_a_region_take_turns() -> None:
 
 
 @ordered
+def test_exchanges_with_turns_and_without_are_verified() -> None:
+    """The same conversion in a region that takes turns, and alone in another one."""
+    programs = [across_ctas(1), across_ctas(2, exchanges=1)]
+    compilation = compile_text(regions_text(programs), "turns.ttgir", "cuda:90", "llvm", LOWERING)
+    assert [found.ok for found in check(compilation)] == [True] * 4
+
+
+@ordered
+@pytest.mark.parametrize("exchanges", [2, 3])
+def test_regions_in_loops_take_turns(exchanges: int) -> None:
+    """A region waits at its end in each iteration of the loop around it."""
+    text = regions_text([across_ctas(1, exchanges)])
+    before, opening, rest = text.partition("    ttg.warp_specialize()")
+    loop = "".join(
+        (
+            *(f"    %c{n} = arith.constant {n} : i32\n" for n in range(3)),
+            "    scf.for %again = %c0 to %c2 step %c1 : i32 {\n",
+        )
+    )
+    text = before + loop + opening + rest.replace("    tt.return", "    }\n    tt.return")
+    assert all(found.ok for found in check(compile_text(text, "loop.ttgir", "cuda:90", "llvm", LOWERING)))
+    kernel = lower_kernel(text, "loop.ttgir", "cuda:90", LOWERING)
+    given = {"0": [np.zeros((1, 256), np.uint64)] * 16}
+    assert not simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=2).races
+
+
+@ordered
+def test_an_end_that_one_of_two_regions_does_not_wait_at_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    endings = iter(["", None])
+    ending = CallWriter.ending
+    monkeypatch.setattr(CallWriter, "ending", lambda self: ending(self) if next(endings) is None else "")
+    programs = [across_ctas(1), across_ctas(2)]
+    compilation = compile_text(regions_text(programs), "turns.ttgir", "cuda:90", "llvm", LOWERING)
+    assert not all(found.ok for found in check(compilation))
+
+
+@ordered
 @pytest.mark.parametrize("change", [{"closes": False, "piece": 0}, {"piece": 1, "closes": False}])
 def test_wrong_turns_in_a_region_are_found(change: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     right = scratch.turns
