@@ -264,9 +264,16 @@ class CallWriter:
         lines.effect(f"llvm.store {other}, {word} : {I32}, {SHARED}")
         lines.define(scratch, f"llvm.getelementptr {both}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
 
-    def ending(self) -> str:
-        """The barrier of the cluster at the end of a function or partition whose exchanges take turns."""
+    def ending(self, partition: Partition | None = None) -> str:
+        """The barrier of the cluster at the end of a function or partition whose exchanges take turns.
+
+        A comment tells partitions apart: MLIR would make one block of ends that are alike, where the number of
+        the barrier, which is another one in each, is in a register. ptxas then takes all 16 barriers as used.
+        """
         lines = self._lines("", "unknown")
+        if partition is not None:
+            text = f'"// {partition.thread}", ""'
+            lines.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {text} : () -> ()")
         MACHINES[self._target.vendor].barrier(lines, CLUSTER)
         return lines.body()
 

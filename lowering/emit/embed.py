@@ -159,7 +159,7 @@ def embed(
         if n in entered:
             pieces += [writer.number_in(entered[n]), *map(writer.make_own, owned(entered[n].number))]
         if n in left:
-            pieces += [writer.ending()] if left[n] in open_ else []
+            pieces += [writer.ending(left[n])] if left[n] in open_ else []
             pieces += map(writer.free_own, owned(left[n].number))
         if frame is not None and n == frame.begin:
             pieces += [writer.own_numbers(), *map(writer.make_own, owned(None))]

@@ -84,6 +84,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     known, value = tensor_memory.assembly(build, op, text)
     if known:
         return value
+    if text.startswith("//"):
+        return None
     if text == _BARRIER:
         shared_memory.barrier_of(build, ())
         return None

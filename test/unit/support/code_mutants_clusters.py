@@ -152,7 +152,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/embed",
         "embed.in_front",
-        "[writer.ending()] if left[n] in open_ else []",
+        "[writer.ending(left[n])] if left[n] in open_ else []",
         "[]",
         "a partition ends while other CTAs load, after exchanges that take turns",
         "test/unit/tools/test_fuzz_regions.py::test_exchanges_of_a_region_take_turns",
@@ -415,7 +415,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "interpreter/warps",
         "_Warps._complete",
-        "self._acquire(warp, self.mbarriers[met.place].released)",
+        "self._acquire(warp, self.mbarriers[met.place].released, lanes=False)",
         "pass",
         "the interpreter orders nothing by an mbarrier",
         f"{PARTITIONS}::test_conversions_across_ctas_in_regions_are_right",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.passes.assignment import assign as assignment
 from triton_linear.passes.assignment import scopes
 from triton_linear.tools.fuzzing import evaluate
-from triton_linear.tools.fuzzing.partitions import given_lines, sink_lines
+from triton_linear.tools.fuzzing.partitions import given_lines, module_of_regions, sink_lines
 from triton_linear.tools.fuzzing.program import Add, Convert, Loop, Program
 from triton_linear.tools.fuzzing.regions import conversions_of, examine_regions, regions_text
 from triton_linear.tools.fuzzing.run import REGIONS, FuzzPlan, Unit, conversions, examine, fuzz, stock, units
@@ -112,6 +113,33 @@ def test_exchanges_with_turns_and_without_are_verified() -> None:
 
 
 @ordered
+def test_ends_of_regions_that_are_alike_stay_apart() -> None:
+    """In one block the number of the barrier, which is another one in each, would be in a register."""
+    regions = (1, 2)
+    sides = [across_ctas(region, exchanges=1) for region in regions]
+    lines = []
+    for region, side in zip(regions, sides, strict=True):
+        (convert,) = side.steps
+        assert isinstance(convert, Convert)
+        types = f"{side.type(side.source)} -> {side.type(convert.encoding)}"
+        exchanges = [
+            [
+                *given_lines(number, side),
+                f"%y{number} = ttg.convert_layout %x{number} : {types}",
+                *sink_lines(number, side, f"%y{number}", convert.encoding),
+            ]
+            for number in range(10 * region, 10 * region + 3)
+        ]
+        constants = [f"%c{region}{n} = arith.constant {n} : i32" for n in range(3)]
+        loop = f"scf.for %i{region} = %c{region}0 to %c{region}2 step %c{region}1 : i32 {{"
+        lines.append([*constants, *exchanges[0], loop, *exchanges[1], *exchanges[2], "}"])
+    text = module_of_regions(sides, lines)
+    (made,) = compile_text(text, "ends.ttgir", "cuda:90", "ptx", LOWERING).kernels
+    assert re.search(r"bar\.sync\s+3, 128;", made.lowered.text("ptx"))
+    assert not re.search(r"bar\.sync\s+%r", made.lowered.text("ptx"))
+
+
+@ordered
 @pytest.mark.parametrize("exchanges", [2, 3])
 def test_regions_in_loops_take_turns(exchanges: int) -> None:
     """A region waits at its end in each iteration of the loop around it."""
@@ -134,7 +162,9 @@ def test_regions_in_loops_take_turns(exchanges: int) -> None:
 def test_an_end_that_one_of_two_regions_does_not_wait_at_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     endings = iter(["", None])
     ending = CallWriter.ending
-    monkeypatch.setattr(CallWriter, "ending", lambda self: ending(self) if next(endings) is None else "")
+    monkeypatch.setattr(
+        CallWriter, "ending", lambda self, *at: ending(self, *at) if next(endings) is None else ""
+    )
     programs = [across_ctas(1), across_ctas(2)]
     compilation = compile_text(regions_text(programs), "turns.ttgir", "cuda:90", "llvm", LOWERING)
     assert not all(found.ok for found in check(compilation))
@@ -162,7 +192,7 @@ def test_a_region_waits_at_its_end_for_the_loads_of_others(
 ) -> None:
     """An exchange behind the regions may have the same bytes."""
     if not waits:
-        monkeypatch.setattr(CallWriter, "ending", lambda self: "")
+        monkeypatch.setattr(CallWriter, "ending", lambda self, partition=None: "")
     inside, behind = across_ctas(1), across_ctas(0, exchanges=1)
     (convert,) = behind.steps
     assert isinstance(convert, Convert)
