@@ -242,7 +242,7 @@ def affordable(
             # A single exchange outside loops saves nothing: its barrier only moves to the end of the function.
             without = sum(not turn.closes for turn in option.values())
             repeats = any(uses[number].may_repeat for number in option)
-            saves = without > 1 or (repeats and without >= specialised)
+            saves = without > 1 or (repeats and (without > 0 or not specialised))
             if saves and least(rest, others + sum(pieces(uses, option).values())) <= most:
                 return option, most
     return {}, budget
