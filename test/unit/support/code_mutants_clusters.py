@@ -238,8 +238,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "turn is None or turn.closes",
         "turn is None",
         "no exchange that takes turns has a barrier behind its loads",
-        TAKE_TURNS,
-        PROGRAMS,
+        f"{CLUSTERS}::test_exchanges_with_one_piece_keep_both_barriers",
     ),
     emitted(
         "emit/calls",

@@ -200,6 +200,20 @@ def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu
 
 
 @ordered
+def test_exchanges_with_one_piece_keep_both_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no room for two: all have the same bytes one after the other."""
+
+    def one_piece(uses: Any, taking: Any, threads: int) -> dict[int, Turn]:
+        return {number: Turn(0, True) for number in taking}
+
+    monkeypatch.setattr(scratch, "alternating", one_piece)
+    checked = check(compiled(looping([BY_ROWS, BY_COLUMNS, BY_BOTH]), "cuda:90", "llvm"))
+    assert all(found.ok for found in checked)
+    barriers = [found.verdict and found.verdict.counts.cluster_barriers for found in checked]
+    assert barriers == [2] * len(checked)
+
+
+@ordered
 def test_pieces_are_reserved_to_the_end() -> None:
     """Until the last barrier others may load from them, and Triton sees none that guards their bytes."""
     (made,) = compiled(looping([BY_ROWS, BY_COLUMNS]), "cuda:90", "llvm").kernels
