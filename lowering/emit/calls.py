@@ -7,6 +7,7 @@ buffers that last, and at the end a barrier of the cluster.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.records import dataclass
@@ -157,40 +158,9 @@ class CallWriter:
         if call.partition is not None:
             body.rank = call.partition.rank  # nothing of the function around it is known there
         closes = turn is None or turn.closes
-        if isinstance(call.stub, GatherStub):
-            assert isinstance(signature, GatherSignature)  # it is that of the stub
-            result = emit_gather_body(
-                call.stub.plan,
-                signature,
-                self._target,
-                body,
-                names[0],
-                names[1],
-                f"{prefix}scratch",
-                closes=closes,
-            )
-        else:
-            assert isinstance(signature, Signature)
-            result = emit_body(
-                call.stub.plan,
-                signature,
-                self._target,
-                body,
-                names[0],
-                f"{prefix}scratch",
-                call.stub.accumulators,
-                call.stub.loose,
-                call.stub.unpacks,
-                closes=closes,
-            )
+        result = self._body(call, signature, body, names, f"{prefix}scratch", closes=closes)
         if turn is not None:
-            piece = call.piece(turn, call.stub.plan.scratch_bytes)
-            place = f"llvm.extractvalue {piece.name}_place[0] : {_STRUCT}"
-            if turn.half:
-                own.define(f"{prefix}both", place)
-                self._alternate(turning, f"{prefix}both", f"{prefix}scratch", turn)
-            else:
-                own.define(f"{prefix}scratch", place)
+            self._take_turn(own, turning, call, turn)
         own.append(turning)
         uses_thread = body.uses_thread or turning.uses_thread
         if call.partition is None:
@@ -216,6 +186,49 @@ class CallWriter:
             line["result"], f"ttg.convert_layout {tensor}{call.promises} : {destination} -> {destination}"
         )
         return "".join((own.body(), body.body(), after.body(), ranked.body()))
+
+    def _body(
+        self,
+        call: Call,
+        signature: Signature | GatherSignature,
+        body: FunctionWriter,
+        names: Sequence[str],
+        scratch: str,
+        *,
+        closes: bool,
+    ) -> str:
+        """Write the code of a call's plan between its structs, and return the name of its result."""
+        stub = call.stub
+        if isinstance(stub, GatherStub):
+            assert isinstance(signature, GatherSignature)  # it is that of the stub
+            source, index = names
+            return emit_gather_body(
+                stub.plan, signature, self._target, body, source, index, scratch, closes=closes
+            )
+        assert isinstance(signature, Signature)
+        return emit_body(
+            stub.plan,
+            signature,
+            self._target,
+            body,
+            names[0],
+            scratch,
+            stub.accumulators,
+            stub.loose,
+            stub.unpacks,
+            closes=closes,
+        )
+
+    def _take_turn(self, own: FunctionWriter, turning: FunctionWriter, call: Call, turn: Turn) -> None:
+        """Write what finds the piece of scratch of a call that takes turns; `turning`: with the number of the
+        thread."""
+        piece = call.piece(turn, call.stub.plan.scratch_bytes)
+        place = f"llvm.extractvalue {piece.name}_place[0] : {_STRUCT}"
+        if turn.half:
+            both = own.define(f"{own.prefix}both", place)
+            self._alternate(turning, both, f"{own.prefix}scratch", turn)
+        else:
+            own.define(f"{own.prefix}scratch", place)
 
     def free(self, call: Call) -> str:
         """The line that frees a call's scratch, for a place outside its code."""
