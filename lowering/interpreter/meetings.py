@@ -27,6 +27,9 @@ class Meeting:
     warps: int
     relaxed: bool = False
 
+    def __str__(self) -> str:
+        return f"barrier {self.number} for {self.warps}"
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -34,6 +37,9 @@ class Phase:
 
     place: Place
     parity: int
+
+    def __str__(self) -> str:
+        return f"phase {self.parity} of the mbarrier at address {self.place[1]} of CTA {self.place[0]}"
 
 
 @dataclass(slots=True)

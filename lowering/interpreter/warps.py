@@ -201,7 +201,7 @@ class _Warps:
                     break
             awake = self._complete(waiting)
         if waiting:
-            listed = "; ".join(f"warp {warp} at {_called(met)}" for warp, met in sorted(waiting.items()))
+            listed = "; ".join(f"warp {warp} at {met}" for warp, met in sorted(waiting.items()))
             raise SimulationError(f"warps wait for others that do not come: {listed}")
 
     def _complete(self, waiting: dict[int, Meeting | Phase]) -> list[int]:
@@ -287,12 +287,6 @@ class _Warps:
             for place in [self.program.where(race.operation)]
         }
         return WarpsOutcome(sinks, warps, tuple(races.values()))
-
-
-def _called(met: Meeting | Phase) -> str:
-    if isinstance(met, Meeting):
-        return f"barrier {met.number} for {met.warps}"
-    return f"phase {met.parity} of the mbarrier at address {met.place[1]} of CTA {met.place[0]}"
 
 
 def _listed(warps: Iterable[int]) -> str:
