@@ -8,9 +8,9 @@ turns with two pieces of scratch, which no other operation uses while that runs.
 - If every exchange that may come next has the other piece, E needs no second barrier: a thread that stores to p
   again has passed the barrier of another exchange, behind E's loads.
 - If some exchange that may come next has p (for example in a loop with one exchange), E keeps its second
-  barrier, or all exchanges alternate: each takes the piece that the one before it had not, in the order in which
-  they run. A word of each thread, in memory of its own, says which piece that is. Loading it takes less than
-  any barrier of a cluster.
+  barrier, or all exchanges alternate: each takes the piece that the one before it had not, in the order in
+  which they run. A word of each thread, in memory of its own, says which piece that is. Loading it takes less
+  than any barrier of a cluster.
 
 No CTA may exit, or use the bytes otherwise, before others have loaded from it: one more barrier stands at the
 end of the function or region.
