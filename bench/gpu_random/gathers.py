@@ -16,7 +16,6 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,7 @@ from triton_linear.tools.fuzzing.random_layouts import random_pair
 
 from ..harness import ttgir
 from ..harness.report import sizes
-from .kernels import BUFFERS, LANES, LOOP_STEPS, METHODS, Body, RandomCase, Words, module_text
+from .kernels import BUFFERS, LANES, LOOP_STEPS, METHODS, Body, RandomCase, Words, flat, module_text
 
 GLOBAL = "global"
 MOST_REGISTERS = 32
@@ -95,7 +94,7 @@ class GatherCase(RandomCase):
         return rng.integers(0, self.size, (clusters, *self.pair.shape))
 
     def _index_registers(self, indices: npt.NDArray[np.int64]) -> Words:
-        return self.registers(self.pair.destination, _flat(indices).astype(np.uint64))
+        return self.registers(self.pair.destination, flat(indices).astype(np.uint64))
 
     def expected(self) -> Words:
         """What the kernel must end with: [cluster, thread, register of B]."""
@@ -105,17 +104,11 @@ class GatherCase(RandomCase):
             y = np.take_along_axis(x, index, self.axis + 1)
             index = (index + (y >> np.uint64(self.element.bits - 1)).astype(np.int64)) % self.size
             x = self.masked(x + np.uint64(step))
-        return self.registers(self.pair.destination, _flat(np.take_along_axis(x, index, self.axis + 1)))
+        return self.registers(self.pair.destination, flat(np.take_along_axis(x, index, self.axis + 1)))
 
     def text(self, target: str, method: str) -> str:
         """See `RandomCase`."""
         return gather_text(self, target, method)
-
-
-def _flat(tensors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """[cluster, element], dimension 0 fastest, of tensors by their coordinates."""
-    flat: npt.NDArray[Any] = tensors.transpose(0, *range(tensors.ndim - 1, 0, -1)).reshape(len(tensors), -1)
-    return flat
 
 
 def gather_cases(seed: int, count: int, clusters: Sequence[int]) -> list[GatherCase]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -186,6 +187,12 @@ def cluster_cases(seed: int, count: int, sizes: Sequence[int], region: str = "")
         if sides[0].columns(BLOCK) != sides[1].columns(BLOCK) and max(case.register_counts) <= MOST_REGISTERS:
             cases.append(case)
     return cases
+
+
+def flat(tensors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """[cluster, element], dimension 0 fastest, of tensors by their coordinates."""
+    rows: npt.NDArray[Any] = tensors.transpose(0, *range(tensors.ndim - 1, 0, -1)).reshape(len(tensors), -1)
+    return rows
 
 
 def _next_place(threads: int, first_thread: int, registers: int, first: int, counters: int) -> str:

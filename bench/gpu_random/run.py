@@ -1,7 +1,7 @@
 """Compiles random conversions in parallel, runs them, and compares every register of every thread.
 
-    python -m bench.gpu_random [--count 575] [--seed 1] [--clusters 2,4,8 [--beside | --inside | --gathers]]
-                               [--dry cuda:90] [--output FOLDER]
+    python -m bench.gpu_random [--count 575] [--seed 1] [--dry cuda:90] [--output FOLDER]
+                               [--clusters 2,4,8 [--beside | --inside | --gathers | --reductions]]
 
 A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
 Triton cannot compile (it crashes, or is ended after some seconds) are counted apart; the plugin's code for them
@@ -14,7 +14,8 @@ turn, timed in the turns between. The results are in gpu_clusters.json and .md t
 warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md). With `--inside` each kernel
 converts in the partition of such a region (gpu_clusters_inside.json and .md). With `--gathers` each kernel
 gathers what other CTAs of its cluster hold, which stock Triton gets wrong; timed is a way through global memory
-as well (`gathers`; gpu_gathers.json and .md).
+as well (`gathers`; gpu_gathers.json and .md). With `--reductions` each kernel reduces across CTAs
+(`reductions`; gpu_reductions.json and .md).
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ from .kernels import (
     cluster_cases,
     random_cases,
 )
+from .reductions import reduction_cases
 from .report import (
     DECIDED,
     FINE,
@@ -404,9 +406,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     region("--beside", const=BESIDE, help="in front of a warp-specialised region")
     region("--inside", const=INSIDE, help="in a partition of a warp-specialised region")
     kind.add_argument("--gathers", action="store_true", help="gathers across CTAs, not conversions")
+    kind.add_argument("--reductions", action="store_true", help="reductions across CTAs, not conversions")
     options = parser.dry().workers().output().parse_args(argv)
-    if (options.region or options.gathers) and not options.clusters:
-        parser.error("--beside, --inside and --gathers need --clusters")
+    if (options.region or options.gathers or options.reductions) and not options.clusters:
+        parser.error("--beside, --inside, --gathers and --reductions need --clusters")
     return options
 
 
@@ -424,6 +427,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     drawn: Sequence[RandomCase]
     if options.gathers:
         drawn, stem = gather_cases(options.seed, options.count, options.clusters), "gpu_gathers"
+    elif options.reductions:
+        drawn, stem = reduction_cases(options.seed, options.count, options.clusters), "gpu_reductions"
     elif options.clusters:
         drawn = cluster_cases(options.seed, options.count, options.clusters, options.region)
     else:

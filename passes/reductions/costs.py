@@ -73,12 +73,12 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     """
     found = inside_warps(layout, axis, what, target)
     bases = dict(layout.bases)
-    crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
+    crossing = _crossing(layout, axis)
     if not crossing:
         return found
     table = target.costs
     left = 1 << sum(1 for basis in bases[REGISTER] if not basis[axis])
-    places = prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis)
+    places = _places(layout, axis)
     if installed_release() in REDUCTIONS_CONVERT:
         copies = sum(1 for basis in bases[LANE] if basis[axis] or not any(basis))
         conversions = 1 if crossing <= copies else 2
@@ -104,7 +104,7 @@ def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps
     lanes that have copies, as far as there are any, the others in registers; lanes share the stores."""
     found = inside_warps(layout, axis, what, target)
     bases = dict(layout.bases)
-    crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
+    crossing = _crossing(layout, axis)
     if not crossing:
         return found
     table = target.costs
@@ -132,16 +132,28 @@ def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int]) ->
     or 256 bytes.
     """
     bases = dict(layout.bases)
-    crossing = sum(1 for basis in bases.get(WARP, ()) if basis[axis])
+    crossing = _crossing(layout, axis)
     if not crossing:
         return 0
-    places = prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis)
+    places = _places(layout, axis)
     partials = [(places << crossing) * _bytes(width) for width in widths]
     if installed_release() not in REDUCTIONS_CONVERT:
         return sum(partials)
     lanes = sum(1 for basis in bases[LANE] if any(basis) and not basis[axis])
     warps = sum(1 for basis in bases[WARP] if any(basis))
     return sum(min(size, max(_VECTOR << (lanes + warps), _LEAST_ROUND)) for size in partials)
+
+
+def _crossing(layout: LinearLayout, axis: int) -> int:
+    """Bits of the coordinate along the axis that lie in warps or CTAs."""
+    bases = dict(layout.bases)
+    return sum(1 for name in (WARP, BLOCK) for basis in bases.get(name, ()) if basis[axis])
+
+
+def _places(layout: LinearLayout, axis: int) -> int:
+    """Places of the other dimensions that a CTA has."""
+    elsewhere = sum(1 for basis in dict(layout.bases).get(BLOCK, ()) if any(basis) and not basis[axis])
+    return prod(size for place, (_, size) in enumerate(layout.out_dims) if place != axis) >> elsewhere
 
 
 def _bytes(width: int) -> int:

@@ -1,14 +1,15 @@
-"""How to split a reduction whose axis lies across warps. This module plans with layouts; it reads no IR.
+"""How to split a reduction whose axis lies across warps or CTAs. It plans with layouts, and reads no IR.
 
-The coordinate along the axis is a row of bits. Each is a bit of the register, the lane or the warp number, as
-the layout's basis vectors state. Each bit that lies in warps becomes a dimension of size 2, and all other bits
-become one dimension after these:
+The coordinate along the axis is a row of bits. Each is a bit of the register, the lane, the warp or the CTA
+number, as the layout's basis vectors state. Each bit that lies in warps or CTAs becomes a dimension of size 2,
+and all other bits become one dimension after these:
 
     axis of 64, registers 0-1, lanes 2-3, warps 4-5, one warp of four:   64  ->  2 x 2 x 16
 
 No element moves. Each warp reduces its elements along the 16. The partial results are converted to a layout in
-which one thread has the four that belong together, and the thread reduces them, the higher bit first. This is
-the order in which Triton's own shuffles combine the partial results of warps, so floats round alike.
+which one thread has the four that belong together, and the thread reduces them: bits of CTAs first, then those
+of warps, the higher bit of the number first. This is the order in which Triton's own shuffles combine the
+partial results, so floats round alike. Every CTA of a cluster takes the partial results of all of them.
 """
 
 from __future__ import annotations
@@ -16,17 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
 
 from triton_linear.dialect.encodings import linear_encoding_text, transfer
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.records import dataclass
-
-ACROSS_CTAS: Final = (
-    "the axis lies across CTAs, whose partial results Triton converts once; what barriers of a cluster cost "
-    "was not measured"
-)
-"""Why a reduction across CTAs is not split."""
+from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +29,10 @@ class Split:
     """The plan of a split reduction.
 
     pieces: the sizes into which the axis is cut, the slowest first. order: the order into which the pieces are
-    transposed, those of warps first. sizes: the dimensions that the axis becomes: `crossing` of size 2 for the
-    bits in warps, then the others. They are reduced from the last to the first. apart, moved, whole: the
-    layouts after the cut, after the transposition, and with the final dimensions.
+    transposed, those of CTAs first, then those of warps. sizes: the dimensions that the axis becomes:
+    `crossing` of size 2 for the bits in CTAs and warps, of which the first `far` are in CTAs, then the others.
+    They are reduced from the last to the first. apart, moved, whole: the layouts after the cut, after the
+    transposition, and with the final dimensions.
     """
 
     axis: int
@@ -44,6 +40,7 @@ class Split:
     order: tuple[int, ...]
     sizes: tuple[int, ...]
     crossing: int
+    far: int
     apart: LinearLayout
     moved: LinearLayout
     whole: LinearLayout
@@ -104,8 +101,9 @@ def split(layout: LinearLayout, axis: int) -> Split | str:
     apart = transfer.reshape(layout, (*before, *pieces, *after))
     moved = transfer.trans(apart, permuted)
     whole = transfer.reshape(moved, (*before, *sizes.values(), *after))
-    crossing = sum(name == WARP for name, _ in places)
-    found = Split(axis, pieces, tuple(order), tuple(sizes.values()), crossing, apart, moved, whole)
+    far = sum(name == BLOCK for name, _ in places)
+    crossing = far + sum(name == WARP for name, _ in places)
+    found = Split(axis, pieces, tuple(order), tuple(sizes.values()), crossing, far, apart, moved, whole)
     try:
         for step in (apart, moved, whole):
             linear_encoding_text(step)
@@ -125,8 +123,6 @@ def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
                 continue
             if value & (value - 1) or sum(map(bool, basis)) > 1:
                 return f"{name}={1 << index} -> {basis} is more than one bit of a coordinate"
-            if name not in (REGISTER, LANE, WARP):
-                return ACROSS_CTAS
             if places[value.bit_length() - 1] is not None:
                 return f"{name}={1 << index} -> {basis} repeats another basis vector"
             places[value.bit_length() - 1] = name, index
@@ -135,20 +131,24 @@ def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
 
 
 def _groups(places: list[tuple[str, int]]) -> list[int]:
-    """The group of each bit; bits of one group are reduced together. Group 0 has the bits in registers and in
-    the first run of consecutive lane bits; each further run of lane bits is a group; each bit in warps is a
-    group of its own, the highest bit last.
+    """The group of each bit; bits of one group are reduced together. Group 0 has the bits in registers and
+    lanes; then each bit in warps is a group, and each bit in CTAs.
 
-    Runs of lane bits are separate as Triton's lowering expects the lanes along an axis to be one run of bits.
+    Before 3.8 Triton's lowering expects the lanes along an axis to be one run of bits, so each further run of
+    lane bits is a group of its own; and it combines warps by the bits of the coordinate, not of their number.
     """
-    lanes = sorted(index for name, index in places if name == LANE)
-    run = {lane: sum(b - a > 1 for a, b in pairwise(lanes[: at + 1])) for at, lane in enumerate(lanes)}
-    last = max(run.values(), default=0)
-    groups = []
-    for name, index in places:
-        if name == WARP:
-            last += 1
-        groups.append({REGISTER: 0, LANE: run.get(index, 0), WARP: last}[name])
+    if installed_release() in REDUCTIONS_CONVERT:
+        groups, order = [0] * len(places), [index for _, index in places]
+    else:
+        lanes = sorted(index for name, index in places if name == LANE)
+        run = {lane: sum(b - a > 1 for a, b in pairwise(lanes[: at + 1])) for at, lane in enumerate(lanes)}
+        groups = [run[index] if name == LANE else 0 for name, index in places]
+        order = list(range(len(places)))
+    last = max(groups, default=0)
+    for crossing in (WARP, BLOCK):
+        bits = (bit for bit, (name, _) in enumerate(places) if name == crossing)
+        for bit in sorted(bits, key=order.__getitem__):
+            groups[bit] = last = last + 1
     return groups
 
 

@@ -1,4 +1,4 @@
-"""Takes reductions across warps apart, so that what goes between the warps is a conversion."""
+"""Takes reductions across warps and CTAs apart, so that what goes between them is a conversion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.partitions import partition_warps
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
@@ -31,7 +31,7 @@ from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.held import held_values, is_for_nvidia, takes_held
 from triton_linear.passes.reductions.region import BESIDE_SCAN, REDUCE, SCAN, commutes, is_order_free, must_stay
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
-from triton_linear.passes.reductions.split import ACROSS_CTAS, Split, split
+from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
 
 
@@ -42,7 +42,7 @@ def spares_memory(module: Module, target: Target) -> bool:
 
 @dataclass(frozen=True)
 class SplitReductions(Planning):
-    """Takes reductions across warps apart, so that what goes between the warps is a conversion.
+    """Takes reductions across warps and CTAs apart, so that what goes between them is a conversion.
 
     Triton reduces within warps, leaves what each warp has in shared memory, lets some threads combine that by
     shuffles and leave it there again, and loads the result: two trips and two barriers. Here each warp's part
@@ -51,10 +51,10 @@ class SplitReductions(Planning):
     barrier, which `linear-select-lowering` plans. Where results are only wanted in another layout, partial
     results are converted to one that reduces to it. It is done where the model has it cost less.
 
-    In a warp-specialised region the warps are those of the partition; in a cluster each CTA reduces its own.
+    In a warp-specialised region the warps are those of the partition. Where an axis lies across the CTAs of a
+    cluster, all of them get the partial results of all, by the same conversion.
 
-    Requires: nothing. An axis that lies across CTAs stays, as do reductions where the conversion would be
-    Triton's: beside both regions and calls.
+    Requires: nothing. Reductions stay where the conversion would be Triton's: beside both regions and calls.
     Ensures: each result combines what it did, in the same order (see `reductions.proof`). A module that changed
     has `ll.split`, the modelled clocks of what was rewritten, before and after.
 
@@ -125,8 +125,6 @@ class _Run:
         if layout is None or len(set(op.operands)) < len(op.operands):
             return
         found = split(layout, op.attributes["axis"].value)
-        if found == ACROSS_CTAS:
-            diagnostics.remark(op, f"the reduction stays as it is: {found}")
         if isinstance(found, str):
             return
         if op in self.stay:
@@ -154,7 +152,7 @@ class _Run:
         together = f", {packed} operands together" if packed else ""
         diagnostics.remark(
             op,
-            f"the reduction is split: results of {1 << found.crossing} warps converted{together}; "
+            f"the reduction is split: results of {_senders(found)} converted{together}; "
             f"{before:.1f} clocks before, {after:.1f} after",
         )
         self._rewrite(op, found, choice)
@@ -216,9 +214,17 @@ class _Run:
             old.replace_all_uses_with(converted(new, old.type, InsertionPoint(op), op.location))
 
 
+def _senders(found: Split) -> str:
+    """Whose partial results are converted."""
+    warps, ctas = 1 << (found.crossing - found.far), 1 << found.far
+    return f"{warps} warps" if ctas == 1 else f"{warps} warps in each of {ctas} CTAs"
+
+
 def _is_wrong(op: Operation, found: Split) -> bool:
-    """Whether Triton's lowering may reduce wrongly: it takes the lanes along the axis for one run of bits, and
-    puts the warps along it in an order that it has to guess for a `#ttg.linear` encoding."""
+    """Whether Triton's lowering may reduce wrongly: before 3.8 it takes the lanes along the axis for one run of
+    bits, and puts the warps along it in an order that it has to guess for a `#ttg.linear` encoding."""
+    if installed_release() in REDUCTIONS_CONVERT:
+        return False
     return found.inside > 1 or "#ttg.linear" in str(op.operands[0].type.encoding)
 
 

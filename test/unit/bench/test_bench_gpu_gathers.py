@@ -29,7 +29,7 @@ from fake_gpu import FakeGpu  # noqa: E402
 from bench.conversions import driver  # noqa: E402
 from bench.gpu_random import gathers, run  # noqa: E402
 from bench.gpu_random.gathers import GLOBAL, GatherCase, gather_cases  # noqa: E402
-from bench.gpu_random.kernels import LOOP_STEPS, Body, Words, module_text  # noqa: E402
+from bench.gpu_random.kernels import LOOP_STEPS, Body, Words, flat, module_text  # noqa: E402
 from bench.gpu_random.report import RIGHT, gathers_markdown  # noqa: E402
 from triton_linear.tools.support.isolated import Lost  # noqa: E402
 
@@ -65,7 +65,7 @@ def loop_text(one: GatherCase, method: str) -> str:
 
 
 def with_registers(tensors: Any, one: GatherCase, encoding: str) -> Words:
-    return one.registers(encoding, gathers._flat(tensors).astype(np.uint64))
+    return one.registers(encoding, flat(tensors).astype(np.uint64))
 
 
 def test_the_same_seed_gives_the_same_cases_of_every_kind() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from reductions_support import (
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
-from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.stubs import GatherStub
@@ -38,7 +39,7 @@ from triton_linear.passes.pipeline import rewrite
 from triton_linear.passes.reductions import costs, ways
 from triton_linear.passes.reductions.costs import Combined, as_triton
 from triton_linear.passes.reductions.region import commutes
-from triton_linear.passes.reductions.split import ACROSS_CTAS, Split, gathered, split, spread
+from triton_linear.passes.reductions.split import Split, gathered, split, spread
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, registers_of
 
@@ -51,9 +52,9 @@ def distributed(draw: st.DrawFn) -> LinearLayout:
     bases = [tuple(1 << bit if place == axis else 0 for place in range(len(sizes))) for axis, bit in bits]
     zero = (0,) * len(sizes)
     bases = list(draw(st.permutations(bases + [zero] * draw(st.integers(0, 2)))))
-    cuts = sorted(draw(st.lists(st.integers(0, len(bases)), min_size=2, max_size=2)))
-    groups = bases[: cuts[0]], bases[cuts[0] : cuts[1]], bases[cuts[1] :]
-    named = zip((REGISTER, LANE, WARP, "block"), (*map(tuple, groups), ()), strict=True)
+    cuts = sorted(draw(st.lists(st.integers(0, len(bases)), min_size=3, max_size=3)))
+    groups = [tuple(bases[first:last]) for first, last in pairwise((0, *cuts, len(bases)))]
+    named = zip((REGISTER, LANE, WARP, BLOCK), groups, strict=True)
     out = zip(dim_names(len(sizes)), (1 << size for size in sizes), strict=True)
     return LinearLayout(tuple(named), tuple(out))
 
@@ -75,7 +76,7 @@ def splits(draw: st.DrawFn) -> tuple[LinearLayout, int, Split]:
 
 
 def crossing(layout: LinearLayout, axis: int) -> int:
-    return sum(bool(basis[axis]) for basis in dict(layout.bases)[WARP])
+    return sum(bool(basis[axis]) for name in (WARP, BLOCK) for basis in dict(layout.bases)[name])
 
 
 @given(splits())
@@ -108,8 +109,12 @@ def test_what_is_reduced_within_warps_lies_within_warps(drawn: tuple[LinearLayou
     for name, vectors in left.bases:
         for basis in vectors:
             along = basis[axis : axis + found.crossing]
-            assert not any(along) or (name == WARP and sum(along) == 1 and sum(basis) == 1)
-    # Each dimension that is reduced within warps lies in lanes that are in a row, as Triton takes it.
+            assert not any(along) or (name in (WARP, BLOCK) and sum(along) == 1 and sum(basis) == 1)
+            assert name != BLOCK or not any(along[found.far :])
+    if installed_release() in REDUCTIONS_CONVERT:
+        assert found.inside <= 1
+        return
+    # Each dimension that is reduced within warps lies in lanes that are in a row, as Triton took it.
     for inner in range(axis + found.crossing, axis + len(found.sizes)):
         lanes = [lane for lane, basis in enumerate(dict(found.whole.bases)[LANE]) if basis[inner]]
         assert lanes == list(range(lanes[0], lanes[0] + len(lanes))) if lanes else True
@@ -146,11 +151,6 @@ def test_partial_results_are_gathered_so_that_they_reduce_to_the_result(
             layout_of("#ttg.linear<{register = [[1]], lane = [[1]], warp = [[2]], block = []}>", (4,)),
             0,
             "lane=1 -> (1,) repeats another basis vector",
-        ),
-        (
-            layout_of("#ttg.linear<{register = [[1]], lane = [], warp = [], block = [[2]]}>", (4,)),
-            0,
-            ACROSS_CTAS,
         ),
     ],
 )

@@ -214,10 +214,48 @@ def test_each_cta_of_a_cluster_reduces_what_it_has(operation: str, block: str, c
                 assert np.array_equal(found, registers_of(patterns(wanted[number]), result, ours, cta))
 
 
+def of_cluster(kernel: LoweredKernel, operation: str, encoding: str, ctas: int, seed: int) -> list[Array]:
+    """[register, thread of the cluster] of the results of a kernel that reduces along dimension 1."""
+    arrays = inputs(operation, (64, 512), 1, seed)
+    layout = layout_of(encoding, (64, 512))
+    given = [
+        np.concatenate([registers_of(patterns(array), layout, kernel, cta) for cta in range(ctas)], axis=2)
+        for array in arrays
+    ]
+    outcome = kernel.run(given, ctas=ctas)
+    assert not outcome.races
+    found = [outcome.sinks[f"result{number}"] for number in range(len(REGIONS[operation]))]
+    assert not any(undefined.any() for _, undefined in found)
+    return [values for values, _ in found]
+
+
 @ordered
-def test_an_axis_across_ctas_stays_with_its_reason() -> None:
-    _, said = taken_apart(clustered("sum", "[[0, 1]]", 2))
-    assert ["the axis lies across CTAs" in str(each) for each in said] == [True]
+@pytest.mark.parametrize(
+    ("operation", "block", "ctas"),
+    [
+        ("sum", "[[0, 1]]", 2),
+        ("fsum", "[[0, 1]]", 2),
+        ("argmax", "[[0, 1], [0, 2]]", 4),
+        ("fsum", "[[0, 2], [0, 1]]", 4),
+        ("mixed", "[[1, 0], [0, 1]]", 4),
+        ("fsum", "[[0, 1], [0, 2], [0, 4]]", 8),
+        ("xor", "[[0, 0], [0, 1]]", 4),
+    ],
+)
+def test_all_ctas_get_the_partial_results_of_all(operation: str, block: str, ctas: int) -> None:
+    encoding = across(4, f", CGALayout = {block}")
+    text = module(operation, encoding, (64, 512), 1).replace('"ttg.num-ctas" = 1', f'"ttg.num-ctas" = {ctas}')
+    ours, stock = (lower_kernel(text, "cluster.ttgir", "cuda:90", options) for options in (OPTIONS, None))
+    assert "cluster-shared" in [conversion.kind for conversion in ours.conversions if conversion.partials]
+    found = of_cluster(ours, operation, encoding, ctas, seed=ctas)
+    for one, two in zip(found, of_cluster(stock, operation, encoding, ctas, seed=ctas), strict=True):
+        assert np.array_equal(one, two)
+    wanted = expected(operation, inputs(operation, (64, 512), 1, seed=ctas), 1)
+    if wanted is not None:
+        result = layout_of(f"#ttg.slice<{{dim = 1, parent = {encoding}}}>", (64,))
+        for one, array in zip(found, wanted, strict=True):
+            parts = [registers_of(patterns(array), result, ours, cta) for cta in range(ctas)]
+            assert np.array_equal(one, np.concatenate(parts, axis=2))
 
 
 @unordered
