@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.emit.elements import from_integer, half_of, packed_words, unpacked, width
+from triton_linear.lowering.emit.elements import from_integer, half_of, packed_words, unpacked, width, word_of
 from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import Part, Parts, parts_of
 from triton_linear.lowering.emit.shared import pointers, store_words
@@ -185,7 +185,10 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str, closes: 
             words = [sources.word(number) for number in made]
             store_words(writer, machine, plan.store, words, store_address(access.offset))
         machine.barrier(writer, plan.scope)
-        loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]
+        found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]
+        if plan.ranks is not None:
+            machine.receive(writer, [word_of(writer, value, 8 * plan.element_bytes) for value in found])
+        loaded += [from_integer(writer, value, values.signature.element) for value in found]
     if closes and plan.scope == CLUSTER:
         machine.barrier(writer, plan.scope)
     return loaded
@@ -203,7 +206,7 @@ class _Fetcher:
         self._memory_of = functools.cache(self._memory)
 
     def load(self, fetch: Fetch, round_: int, number: int) -> str:
-        """Write a load, the one with this number in its round; return its result."""
+        """Write a load, the one with this number in its round; return its integer."""
         plan, values, writer = self._plan, self._values, self._values.writer
         index = values.number(fetch.index)
         base, space = self._base, SHARED
@@ -218,8 +221,7 @@ class _Fetcher:
         if rest := fetch.offset & ~moving:
             place = writer.op(f"llvm.getelementptr {place}[{rest}] : ({space}) -> {space}, i8")
         bits = 8 * plan.element_bytes
-        loaded = writer.op(f"llvm.load {place} {{alignment = {plan.element_bytes} : i64}} : {space} -> i{bits}")
-        return from_integer(writer, loaded, values.signature.element)
+        return writer.op(f"llvm.load {place} {{alignment = {plan.element_bytes} : i64}} : {space} -> i{bits}")
 
     def _memory(self, by_index: str | None, flipped: int) -> str:
         """The pointer to the scratch of the CTA whose rank is that of the thread, xor the parts of the index

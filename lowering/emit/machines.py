@@ -47,6 +47,13 @@ of the region."""
 ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 """PTX for 1 that ptxas cannot fold: the number of CTAs in the grid, at most 1."""
 
+RELEASE = "fence.release.sync_restrict::shared::cta.cluster;"
+"""PTX that orders what a thread did to its CTA's shared memory before what it signals to the cluster. A fence
+of all memory waits for global memory as well: a conversion across CTAs takes twice as long with it."""
+
+NEVER = 0x9E3779B9
+"""A word that data hardly ever is."""
+
 GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
 """PTX for $0 = $2 * $4 if the predicate $3 is true (first) or false (second). Otherwise $0 keeps $1, which is
 in the same register."""
@@ -125,6 +132,10 @@ class InstructionWriter(Protocol):
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for all threads of the scope ("warp", "cta" or "cluster") and see what they wrote."""
 
+    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
+        """Wait until loads from other CTAs have returned: a barrier of the cluster is none for them. loaded: an
+        i32 of each load. Writes nothing if the barrier is a single operation, which waits itself."""
+
     def arrive(self, writer: FunctionWriter) -> None:
         """The first half of the cluster's barrier: signal arrival. Writes nothing if the barrier is a single
         operation."""
@@ -134,6 +145,19 @@ class InstructionWriter(Protocol):
 
     def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
         """Make the compiler issue the loads of all values that are stored next before it waits for any."""
+
+
+def received(count: int) -> str:
+    """PTX that uses `count` words: the thread sleeps for a nanosecond if their xor is `NEVER`. So ptxas has
+    to wait for all of them, and ahead of a barrier.
+
+    >>> received(2)
+    '{ .reg .pred p; .reg .b32 x; xor.b32 x, $0, $1; setp.eq.u32 p, x, 0x9e3779b9; @p nanosleep.u32 1; }'
+    """
+    steps = ["mov.b32 x, $0;"] if count == 1 else ["xor.b32 x, $0, $1;"]
+    steps += [f"xor.b32 x, x, ${number};" for number in range(2, count)]
+    test = f"setp.eq.u32 p, x, {NEVER:#x}; @p nanosleep.u32 1;"
+    return f"{{ .reg .pred p; .reg .b32 x; {' '.join(steps)} {test} }}"
 
 
 def _packed_bytes(writer: FunctionWriter, values: Sequence[str]) -> str:
@@ -220,6 +244,13 @@ class _Nvidia:
         intrinsic = _matrix_intrinsic(name, len(words))
         writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
 
+    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
+        if not writer.cluster_barrier:
+            types = ", ".join([I32] * len(loaded))
+            constraints = ",".join((*(["r"] * len(loaded)), "~{memory}"))
+            asm = f'"{received(len(loaded))}", "{constraints}" {", ".join(loaded)}'
+            writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {asm} : ({types}) -> ()")
+
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
@@ -231,7 +262,10 @@ class _Nvidia:
 
     def arrive(self, writer: FunctionWriter) -> None:
         if not writer.cluster_barrier:
-            writer.effect("nvvm.cluster.arrive {aligned}")
+            writer.effect(
+                f'llvm.inline_asm has_side_effects asm_dialect = att "{RELEASE}", "~{{memory}}" : () -> ()'
+            )
+            writer.effect("nvvm.cluster.arrive.relaxed {aligned}")
 
     def wait(self, writer: FunctionWriter) -> None:
         writer.effect(writer.cluster_barrier or "nvvm.cluster.wait {aligned}")
@@ -289,6 +323,9 @@ class _Amd:
         raise ValueError(_NO_CLUSTERS)
 
     def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
+        raise ValueError(_NO_CLUSTERS)
+
+    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
         raise ValueError(_NO_CLUSTERS)
 
     def arrive(self, writer: FunctionWriter) -> None:

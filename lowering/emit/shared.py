@@ -54,8 +54,10 @@ def emit_exchange(
             words_of_access = [sources.word(number) for number in made]
             store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
         machine.barrier(writer, plan.scope)
-        for number, access in enumerate(loads):
-            loaded += memory.load(load_address(index, number, access.offset))
+        found = [memory.load(load_address(index, number, access.offset)) for number, access in enumerate(loads)]
+        loaded += [word for words_of_access in found for word in words_of_access]
+        if plan.ranks is not None:
+            machine.receive(writer, [words_of_access[0][0].word for words_of_access in found])
     closing = closes and plan.scope == CLUSTER
     if closing:
         machine.arrive(writer)

@@ -360,6 +360,8 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
         return build.operands(op)[0]
     if text.startswith(RANK):
         return OPERATIONS["nvvm.read.ptx.sreg.cluster.ctarank"](build, op)
+    if shared_memory.assembly(build, op, text):
+        return None
     if text in TEXTS:
         return TEXTS[text](build, build.operands(op))
     found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)

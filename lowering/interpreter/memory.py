@@ -183,7 +183,7 @@ class SharedMemory:
         if self._arrived:
             raise SimulationError("a barrier of the cluster is arrived at twice")
         if relaxed and not self.independent:
-            raise SimulationError("a relaxed barrier of the cluster is for independent warps")
+            raise SimulationError("a relaxed barrier of the cluster without a fence before it orders nothing")
         self._arrived, self._relaxed = True, relaxed
 
     def wait(self) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
+from triton_linear.lowering.emit.machines import RELEASE, received
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.ops import Handler
 from triton_linear.lowering.interpreter.program import (
@@ -35,7 +36,8 @@ from triton_linear.lowering.interpreter.program import (
 
 _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
-_SHARED: Final = (3, 7)
+_CLUSTER: Final = 7
+_SHARED: Final = (3, _CLUSTER)
 """The address spaces of the own CTA's shared memory and of the cluster's."""
 _WORKGROUP: Final = -1
 """The number of the barrier of a whole workgroup (RDNA4 ISA, S_BARRIER_SIGNAL)."""
@@ -94,9 +96,26 @@ def _warp_sync(build: Builder, op: ir.Operation) -> None:
     build.emit(step)
 
 
+def assembly(build: Builder, op: ir.Operation, text: str) -> bool:
+    """Interpret what is about the order of accesses in a cluster; True if that is so."""
+    count = len(op.operands)
+    if text == RELEASE:
+        build.released = True
+    elif count and text == received(count):
+        build.far_loads = max(0, build.far_loads - count)
+    else:
+        return False
+    return True
+
+
 def _cluster_arrive(build: Builder, op: ir.Operation) -> None:
     build.cluster_barriers += 1
-    relaxed = op.name.endswith(".relaxed")
+    relaxed = op.name.endswith(".relaxed") and not build.released
+    if op.name.endswith(".relaxed") and build.far_loads:
+        raise SimulationError(
+            "a barrier of the cluster is arrived at while loads from other CTAs are under way"
+        )
+    build.released, build.far_loads = False, 0
     build.emit(lambda machine: machine.memory.arrive(relaxed))
 
 
@@ -179,6 +198,12 @@ def _address(build: Builder, op: ir.Operation, operand: int) -> int:
     return build.scalar(build.operands(op)[operand])
 
 
+def _is_far(build: Builder, address: ir.Value) -> bool:
+    """True if an address may be in another CTA's memory."""
+    type_ = build.type_of(address)
+    return isinstance(type_, Scalar) and type_.space == _CLUSTER
+
+
 def _access(build: Builder, op: ir.Operation, value: ir.Value, address: int) -> tuple[int, int, int, int]:
     """(element bits, element bytes, width in bytes, instructions of the access at its alignment).
 
@@ -206,6 +231,7 @@ def _load(build: Builder, op: ir.Operation) -> Tree:
     bits, element, width, pieces = _access(build, op, op.results[0], address)
     slots = tuple(build.new() for _ in range(width // element))
     operation, limit = build.operation, scalar_mask(bits)
+    build.far_loads += _is_far(build, op.operands[0])
 
     def step(machine: Machine) -> None:
         machine.refuse_undefined(address, "the load's address")

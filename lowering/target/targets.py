@@ -62,6 +62,8 @@ class InstructionCosts:
     for the slowest and none begins the next iteration of a loop early.
     float_alu: one addition or multiplication of 32-bit floats.
     far_sector: each sector of 32 bytes that a warp's lanes load from the shared memory of another CTA.
+    cluster_fence: what a barrier of a cluster takes a warp more where it orders all memory, as Triton's does,
+    than where it orders shared memory.
     """
 
     shuffle: float
@@ -81,6 +83,7 @@ class InstructionCosts:
     meeting: float = 4.0
     float_alu: float = 0.25
     far_sector: float = 0.0
+    cluster_fence: float = 0.0
 
     def clocks(self, memory: float, alu: float, beside: float = 0, far: float = 0) -> float:
         """Clocks that four pipes take together.
@@ -241,6 +244,7 @@ def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[st
 # `meeting` was fitted to row softmax plus transpose: the conversion of 16 warps in its loop takes 184 clocks,
 # 128 of them the exchange itself. `far_sector` was fitted to bench.gpu_random --clusters on an H100: 300
 # conversions, each by stock Triton and by plans chosen without `far_sector`; the mean error is 15 %.
+# `cluster_fence` is the median of what 50 of them took less without that fence, for each barrier and warp.
 _NVIDIA = InstructionCosts(
     **measured(H200),
     cta_barrier=3.0,
@@ -250,6 +254,7 @@ _NVIDIA = InstructionCosts(
     barrier_wait=10.0,
     select_wait=24.0,
     far_sector=3.8,
+    cluster_fence=32.0,
 )
 _AMD = InstructionCosts(
     shuffle=2.0,

@@ -69,7 +69,8 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
 
     From 3.8 on partial results are converted so that lanes have those of the other warps, reduced by shuffles,
     and converted again where lanes have no copies in whose place these could be. A conversion goes in rounds of
-    as much scratch as there is (`scratch_as_triton`), with a barrier before and behind each.
+    as much scratch as there is (`scratch_as_triton`), with a barrier before and behind each; across CTAs those
+    are of the cluster, and order all memory.
     """
     found = inside_warps(layout, axis, what, target)
     bases = dict(layout.bases)
@@ -86,7 +87,12 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
         for width in what.widths:
             rounds += (places << crossing) * _bytes(width) // scratch_as_triton(layout, axis, (width,))
         barriers = conversions * 2 * rounds - 1
-        clocks = conversions * 2 * left * what.words * table.wavefront + barriers * table.cta_barrier
+        fences = barriers + 1 if any(basis[axis] for basis in bases.get(BLOCK, ())) else 0
+        clocks = (
+            fences * table.cluster_fence
+            + conversions * 2 * left * what.words * table.wavefront
+            + barriers * table.cta_barrier
+        )
         clocks += left * crossing * (what.words * table.shuffle + what.weight)
         wait = ((barriers + 1) * table.barrier_wait + table.meeting) * warps
         wait += 2 * conversions * table.memory_wait + crossing * table.shuffle_wait

@@ -22,6 +22,7 @@ from triton_linear.lowering.plan.stubs import GatherStub, Stub
 from triton_linear.lowering.target.targets import Target
 
 ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}", "    nvvm.cluster.wait {aligned}"
+_RELAXED = "    nvvm.cluster.arrive.relaxed {aligned}"
 _LOCATION = re.compile(r" loc\(#__ll_loc(\d+)\)$")
 _PIECE = re.compile(
     r"%__ll_(?P<call>\d+)_(?P<what>scratch|both) = llvm\.extractvalue "
@@ -75,7 +76,7 @@ def closed(lines: Sequence[str]) -> list[str]:
     In a kernel the barrier may come later, which `races_in_turns` checks.
     """
     last = max(number for number, line in enumerate(lines) if "llvm.load" in line)
-    rest = [line for line in lines[last:] if line not in (ARRIVE, WAIT)]
+    rest = [line for line in lines[last:] if line not in (ARRIVE, _RELAXED, WAIT)]
     return [*lines[:last], *rest, ARRIVE, WAIT]
 
 

@@ -15,6 +15,7 @@ import pytest
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.machines import RELEASE, received
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.plan.element import ElementType, element_type
@@ -25,7 +26,7 @@ from triton_linear.lowering.target.targets import target
 
 GPU = target("cuda:90")
 F32 = element_type("f32")
-ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
+ARRIVE, WAIT = "    nvvm.cluster.arrive.relaxed {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
 
 
 def layout(register: list[int], lane: list[int], warp: list[int], block: list[int]) -> LinearLayout:
@@ -286,6 +287,31 @@ def test_plans_that_name_a_wrong_cta_are_refuted() -> None:
     store = replace(plan.store, columns=(*plan.store.columns, 4))
     found = refuted(replace(plan, store=store), HELD, WANTED, F32, GPU)
     assert found is not None and "depends on the CTA" in found
+
+
+def test_what_a_relaxed_barrier_does_not_order_is_found() -> None:
+    plan = crossing()
+    text = code(plan)
+    fences = re.findall(rf".*{RELEASE}.*\n", text)
+    (receive,) = re.findall(r".*nanosleep.*\n", text)
+    loads = sum(map(len, plan.load.rounds))
+    words = re.findall(r"%\w+", receive)
+    assert len(fences) == plan.barriers == 2 and len(words) == loads == 2
+    for broken, reason in (
+        (text.replace(fences[0], "", 1), "without a fence before it orders nothing"),
+        (text.replace(receive, ""), "while loads from other CTAs are under way"),
+        (text.replace(receive, received_line(words[:1])), "while loads from other CTAs are under way"),
+    ):
+        with pytest.raises(SimulationError, match=reason):
+            run(broken, plan)
+
+
+def received_line(words: list[str]) -> str:
+    """What waits for these words."""
+    constraints = ",".join(["r"] * len(words))
+    asm = f'"{received(len(words))}", "{constraints},~{{memory}}" {", ".join(words)}'
+    types = ", ".join(["i32"] * len(words))
+    return f"    llvm.inline_asm has_side_effects asm_dialect = att {asm} : ({types}) -> ()\n"
 
 
 def test_halves_of_a_barrier_belong_together() -> None:

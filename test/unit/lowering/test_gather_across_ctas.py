@@ -29,7 +29,7 @@ from triton_linear.lowering.target.targets import target
 GPU = target("cuda:90")
 F32, I32 = element_type("f32"), element_type("i32")
 GPUS = ["cuda:90", "cuda:100"]
-ARRIVE, WAIT = "    nvvm.cluster.arrive {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
+ARRIVE, WAIT = "    nvvm.cluster.arrive.relaxed {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
 
 
 def layout(register: list[int], lane: list[int], warp: list[int], block: list[int]) -> LinearLayout:
