@@ -16,6 +16,7 @@ from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 
+WORD_BITS = 32
 _VECTOR = 16
 """Bytes that a thread stores with one instruction."""
 _LEAST_ROUND = 256
@@ -62,6 +63,12 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
     return ReductionClocks(clocks, along[LANE] * table.shuffle_wait)
 
 
+def unpacking(layout: LinearLayout, what: Combined, target: Target) -> ReductionClocks:
+    """Taking elements of fewer than 32 bits out of the words in which they were converted."""
+    narrow = sum(width < WORD_BITS for width in what.widths)
+    return ReductionClocks((1 << len(dict(layout.bases)[REGISTER])) * narrow * target.costs.alu)
+
+
 def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> ReductionClocks:
     """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
     takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
@@ -83,9 +90,10 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     if installed_release() in REDUCTIONS_CONVERT:
         copies = sum(1 for basis in bases[LANE] if basis[axis] or not any(basis))
         conversions = 1 if crossing <= copies else 2
+        own = _crossing(layout, axis, (WARP,))
         rounds = 0
         for width in what.widths:
-            rounds += (places << crossing) * _bytes(width) // scratch_as_triton(layout, axis, (width,))
+            rounds += (places << own) * _bytes(width) // scratch_as_triton(layout, axis, (width,))
         barriers = conversions * 2 * rounds - 1
         fences = barriers + 1 if any(basis[axis] for basis in bases.get(BLOCK, ())) else 0
         clocks = (
@@ -131,18 +139,17 @@ def agreeing(layout: LinearLayout, what: Combined, target: Target) -> ReductionC
 
 
 def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int]) -> int:
-    """Bytes of shared memory that Triton's lowering of a reduction takes: where several warps lie along the
-    axis, each has a partial result for every place of the other dimensions, of each operand.
+    """Bytes of shared memory that Triton's lowering of a reduction takes: where several warps or CTAs lie along
+    the axis, each warp has a partial result for every place of the other dimensions, of each operand.
 
     From 3.8 on each operand has as much as the threads that hold different results store with one instruction,
     or 256 bytes.
     """
     bases = dict(layout.bases)
-    crossing = _crossing(layout, axis)
-    if not crossing:
+    if not _crossing(layout, axis):
         return 0
     places = _places(layout, axis)
-    partials = [(places << crossing) * _bytes(width) for width in widths]
+    partials = [(places << _crossing(layout, axis, (WARP,))) * _bytes(width) for width in widths]
     if installed_release() not in REDUCTIONS_CONVERT:
         return sum(partials)
     lanes = sum(1 for basis in bases[LANE] if any(basis) and not basis[axis])
@@ -150,10 +157,10 @@ def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int]) ->
     return sum(min(size, max(_VECTOR << (lanes + warps), _LEAST_ROUND)) for size in partials)
 
 
-def _crossing(layout: LinearLayout, axis: int) -> int:
+def _crossing(layout: LinearLayout, axis: int, names: Sequence[str] = (WARP, BLOCK)) -> int:
     """Bits of the coordinate along the axis that lie in warps or CTAs."""
     bases = dict(layout.bases)
-    return sum(1 for name in (WARP, BLOCK) for basis in bases.get(name, ()) if basis[axis])
+    return sum(1 for name in names for basis in bases.get(name, ()) if basis[axis])
 
 
 def _places(layout: LinearLayout, axis: int) -> int:
