@@ -16,7 +16,6 @@ from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 
-WORD_BITS = 32
 _VECTOR = 16
 """Bytes that a thread stores with one instruction."""
 _LEAST_ROUND = 256
@@ -65,7 +64,7 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
 
 def unpacking(layout: LinearLayout, what: Combined, target: Target) -> ReductionClocks:
     """Taking elements of fewer than 32 bits out of the words in which they were converted."""
-    narrow = sum(width < WORD_BITS for width in what.widths)
+    narrow = sum(width < 32 for width in what.widths)
     return ReductionClocks((1 << len(dict(layout.bases)[REGISTER])) * narrow * target.costs.alu)
 
 

@@ -1,4 +1,4 @@
-"""Loads from other CTAs have returned before a thread comes to the next barrier of the cluster, as ptxas has it:
+"""Loads from other CTAs have returned before a thread comes to the next barrier of the cluster, in cubins:
 each load sets a scoreboard barrier that somebody waits for."""
 
 from __future__ import annotations
