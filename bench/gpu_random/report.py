@@ -54,8 +54,8 @@ def ratios(
     ]
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """The report for people."""
+def markdown(report: dict[str, Any], cases: str = "conversions") -> str:
+    """The report for people on random `cases`."""
     records, seconds = report["records"], report["seconds"]
     outcomes = Counter(record["outcome"] for record in records)
     groups: dict[str, list[bool]] = {}
@@ -66,7 +66,7 @@ def markdown(report: dict[str, Any]) -> str:
     wrong = [record["name"] for record in records if record["outcome"] in (STOCK_WRONG, STOCK_CRASHES)]
     failed = [record for record in records if record["outcome"] not in FINE]
     return page(
-        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} random conversions "
+        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} random {cases} "
         + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         + f". {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.",
         "",
@@ -74,11 +74,11 @@ def markdown(report: dict[str, Any]) -> str:
         "the layouts say, for patterns of bits that tell every element from the others.",
         "",
         *table(
-            "plans | conversions: | fine:",
+            f"plans | {cases}: | fine:",
             ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
         ),
-        *ratios(records),
-        *ratios(records, "Stock Triton's time over that of what tuning would choose of the two:", DECIDED),
+        *ratios(records, cases=cases),
+        *ratios(records, "Stock Triton's time over that of what tuning would choose:", DECIDED, cases),
         *listed(
             "How stock Triton failed to compile:",
             (f"{count}: `{reason}`" for reason, count in reasons.most_common()),

@@ -435,6 +435,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         drawn = random_cases(options.seed, options.count)
     cases = chosen("gpu_random", drawn, options.only)
     page = gathers_markdown if options.gathers else markdown
+    if options.reductions:
+        page = partial(markdown, cases="reductions")
     return reported(options, stem, page, partial(examine, cases))
 
 

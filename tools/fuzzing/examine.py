@@ -17,6 +17,7 @@ from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Decid
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.encodings import layout_drawn
 from triton_linear.tools.fuzzing.evaluate import evaluate, inputs, mask_of
+from triton_linear.tools.fuzzing.pairs import NO_LOOSE_BYTES
 from triton_linear.tools.fuzzing.program import Program, all_steps
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.fuzzing.write import SINK, write
@@ -37,7 +38,8 @@ def examine_program(program: Program, name: str, options: PipelineOptions | None
     """Compile and run a program, with stock Triton if `options` is None. Raises ToolError if either fails."""
     written = write(program)
     totals = Totals(modules=1, programs=1, conversions=written.conversions)
-    kernel = lower_kernel(written.text, name, program.target, options)
+    target = f"{program.target}{NO_LOOSE_BYTES if program.ctas > 1 else ''}"
+    kernel = lower_kernel(written.text, name, target, options)
     if options is not None:
         totals.kinds.update(conversion.kind for conversion in kernel.conversions)
         own = sum(not conversion.partials for conversion in kernel.conversions)

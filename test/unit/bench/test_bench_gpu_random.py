@@ -42,6 +42,7 @@ from bench.gpu_random.kernels import (  # noqa: E402
     kernel_text,
     random_cases,
 )
+from bench.gpu_random.reductions import OPERATIONS, ReductionCase, reduction_cases  # noqa: E402
 from bench.gpu_random.report import ratios  # noqa: E402
 from triton_linear.tools.support.isolated import Isolation, Lost  # noqa: E402
 
@@ -73,6 +74,31 @@ def test_the_same_seed_gives_the_same_cases_of_every_kind() -> None:
     assert {c.loop for c in cases} == {True, False}
     families = {"permutation", "encodings"} | ({"general"} if installed_release() in SUMS_OF_BITS else set())
     assert {c.pair.family.split()[0] for c in cases} == families
+
+
+def test_reductions_across_ctas_are_of_every_kind() -> None:
+    cases = reduction_cases(1, 60, (2, 4, 8))
+    assert cases == reduction_cases(1, 60, (2, 4, 8)) != reduction_cases(2, 60, (2, 4, 8))
+    assert {c.element.bits for c in cases} == {8, 16, 32, 64} and {c.operation for c in cases} == {*OPERATIONS}
+    assert {c.ctas for c in cases} == {2, 4, 8} and {len(c.pair.shape) for c in cases} >= {1, 2, 3}
+    blocks = [dict(drawn_layout(c.pair, c.pair.source).bases)["block"] for c in cases]
+    assert all(any(basis[c.axis] for basis in block) for c, block in zip(cases, blocks, strict=True))
+
+
+def test_a_reduction_is_expected_in_every_place_of_the_axis() -> None:
+    layout = f"#ttg.linear<{{register = [[4, 0]], lane = {LANES}, warp = [], block = [[0, 8]]}}>"
+    one = ReductionCase(0, Pair((8, 16), "i8", layout, layout, "by hand"), 1, True, 2, axis=1)
+    found = one.expected()
+    assert found.shape[1:] == (64, 2) and "tt.reduce" in one.text(TARGET, "ours")
+    x = one.patterns().reshape(-1, 16, 8)  # dimension 0 is the fastest
+    for step in range(LOOP_STEPS):
+        x = (x + x.sum(1, keepdims=True) + np.uint64(step)) & np.uint64(0xFF)
+    rows = x.sum(1) & np.uint64(0xFF)
+    # Lanes 1 and 2 are rows, register 1 is row 4; other lanes and CTAs are columns.
+    for thread in range(64):
+        for register in range(2):
+            row = (thread & 3) + 4 * register
+            assert (found[:, thread, register] == rows[:, row]).all()
 
 
 @pytest.mark.parametrize("loop", [False, True])
