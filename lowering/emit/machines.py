@@ -244,13 +244,6 @@ class _Nvidia:
         intrinsic = _matrix_intrinsic(name, len(words))
         writer.effect(f"llvm.call_intrinsic {intrinsic}({address}, {values}) : ({SHARED}, {types}) -> ()")
 
-    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
-        if not writer.cluster_barrier:
-            types = ", ".join([I32] * len(loaded))
-            constraints = ",".join((*(["r"] * len(loaded)), "~{memory}"))
-            asm = f'"{received(len(loaded))}", "{constraints}" {", ".join(loaded)}'
-            writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {asm} : ({types}) -> ()")
-
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
@@ -260,11 +253,17 @@ class _Nvidia:
         else:
             writer.wait_for_cta()
 
+    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
+        if not writer.cluster_barrier:
+            types = ", ".join([I32] * len(loaded))
+            constraints = ",".join((*(["r"] * len(loaded)), "~{memory}"))
+            asm = f'"{received(len(loaded))}", "{constraints}" {", ".join(loaded)}'
+            writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {asm} : ({types}) -> ()")
+
     def arrive(self, writer: FunctionWriter) -> None:
         if not writer.cluster_barrier:
-            writer.effect(
-                f'llvm.inline_asm has_side_effects asm_dialect = att "{RELEASE}", "~{{memory}}" : () -> ()'
-            )
+            fence = f'"{RELEASE}", "~{{memory}}"'
+            writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {fence} : () -> ()")
             writer.effect("nvvm.cluster.arrive.relaxed {aligned}")
 
     def wait(self, writer: FunctionWriter) -> None:

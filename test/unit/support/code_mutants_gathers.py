@@ -61,16 +61,16 @@ MUTANTS: tuple[CodeMutant, ...] = (
     gathered(
         "_through_memory",
         "machine.barrier(writer, plan.scope)\n"
-        "loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
-        "loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
+        "found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
+        "found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
         "no barrier of the cluster between the stores and the loads of a gather",
     ),
     gathered(
         "_through_memory",
         "machine.barrier(writer, plan.scope)\n"
-        "loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
+        "found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
         "machine.barrier(writer, 'cta')\n"
-        "loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
+        "found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
         "the CTA's barrier in place of the cluster's in a gather",
     ),
     gathered(

@@ -99,8 +99,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "emit/gathers",
         "_through_memory",
         "machine.barrier(writer, plan.scope)\n"
-        "loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
-        "loaded += [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
+        "found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
+        "found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]",
         "a gather loads before all have stored",
         THROUGH_MEMORY,
     ),
