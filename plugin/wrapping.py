@@ -99,8 +99,17 @@ def _wrapped(
 
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     tunes_registers = setting.options.occupancy or bool(setting.options.ptxas_options)
-    if not ({"ptx", "cubin"} <= stages.keys() and tunes_registers):
+    if "ptx" not in stages:
         return {"llir": stage}
+    from triton_linear.ptxas.fences import known
+
+    stock_ptx = stages["ptx"]
+
+    def ptx(src: object, metadata: Metadata) -> object:
+        return known(stock_ptx(src, metadata))
+
+    if "cubin" not in stages or not tunes_registers:
+        return {"llir": stage, "ptx": ptx}
     from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.kept.registers import KeptDirectives
     from triton_linear.ptxas.output import held_back
@@ -108,7 +117,7 @@ def _wrapped(
     from triton_linear.ptxas.veto import Veto
 
     if user_controls_registers(options):
-        return {"llir": stage}
+        return {"llir": stage, "ptx": ptx}
     stock_cubin = stages["cubin"]
 
     def fails(error: Exception, metadata: Metadata) -> None:
@@ -157,8 +166,8 @@ def _wrapped(
     decisions, warps = None, getattr(options, "num_warps", None)
     if setting.options.cache and others is not None:
         decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
-    assembler = Assembler(stages["ptx"], cubin, applies, gpu, fails, again, decisions, warps)
-    veto = Veto(assembler, stages["ptx"], stock_cubin, stage, fails)
+    assembler = Assembler(ptx, cubin, applies, gpu, fails, again, decisions, warps)
+    veto = Veto(assembler, stock_ptx, stock_cubin, stage, fails)
     stage.finishes_later = True
     return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}
 
