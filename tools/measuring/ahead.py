@@ -224,6 +224,7 @@ def import_all() -> None:
         for name in (
             "stage",
             "pipeline",
+            "ptxas.fences",
             "ptxas.registers",
             "ptxas.veto",
             "kept.registers",
