@@ -134,7 +134,7 @@ class InstructionWriter(Protocol):
 
     def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
         """Wait until loads from other CTAs have returned: a barrier of the cluster is none for them. loaded: an
-        i32 of each load. Writes nothing if the barrier is a single operation, which waits itself."""
+        i32 of each load."""
 
     def arrive(self, writer: FunctionWriter) -> None:
         """The first half of the cluster's barrier: signal arrival. Writes nothing if the barrier is a single
@@ -149,7 +149,7 @@ class InstructionWriter(Protocol):
 
 def received(count: int) -> str:
     """PTX that uses `count` words: the thread sleeps for a nanosecond if their xor is `NEVER`. So ptxas has
-    to wait for all of them, and ahead of a barrier.
+    to wait for all of them. That it does so ahead of the barrier is no promise of PTX; cubins are checked.
 
     >>> received(2)
     '{ .reg .pred p; .reg .b32 x; xor.b32 x, $0, $1; setp.eq.u32 p, x, 0x9e3779b9; @p nanosleep.u32 1; }'
@@ -254,11 +254,12 @@ class _Nvidia:
             writer.wait_for_cta()
 
     def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
-        if not writer.cluster_barrier:
-            types = ", ".join([I32] * len(loaded))
-            constraints = ",".join((*(["r"] * len(loaded)), "~{memory}"))
-            asm = f'"{received(len(loaded))}", "{constraints}" {", ".join(loaded)}'
-            writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {asm} : ({types}) -> ()")
+        if not loaded:
+            return
+        types = ", ".join([I32] * len(loaded))
+        constraints = ",".join((*(["r"] * len(loaded)), "~{memory}"))
+        asm = f'"{received(len(loaded))}", "{constraints}" {", ".join(loaded)}'
+        writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {asm} : ({types}) -> ()")
 
     def arrive(self, writer: FunctionWriter) -> None:
         if not writer.cluster_barrier:

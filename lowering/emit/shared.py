@@ -42,7 +42,6 @@ def emit_exchange(
     load_address = _load_pointers(writer, within, plan, machine, base)
     written = 0
     loaded: list[Parts] = []
-    first: Parts = []  # of each load
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
         if index:
             machine.barrier(writer, plan.scope)
@@ -54,13 +53,14 @@ def emit_exchange(
             written = needed
             words_of_access = [sources.word(number) for number in made]
             store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
+        first: Parts = []  # of each load
         machine.barrier(writer, plan.scope)
         for number, access in enumerate(loads):
             words_of_access = memory.load(load_address(index, number, access.offset))
             loaded += words_of_access
             first.append(words_of_access[0][0])
         if plan.ranks is not None:
-            machine.receive(writer, [part.word for part in first[-len(loads) :]])
+            machine.receive(writer, [part.word for part in first])
     closing = closes and plan.scope == CLUSTER
     if closing:
         machine.arrive(writer)

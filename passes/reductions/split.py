@@ -30,9 +30,9 @@ class Split:
 
     pieces: the sizes into which the axis is cut, the slowest first. order: the order into which the pieces are
     transposed, those of CTAs first, then those of warps. sizes: the dimensions that the axis becomes:
-    `crossing` of size 2 for the bits in CTAs and warps, of which the first `far` are in CTAs, then the others.
-    They are reduced from the last to the first. apart, moved, whole: the layouts after the cut, after the
-    transposition, and with the final dimensions.
+    `crossing` of size 2 for the bits in CTAs and warps, of which `far` are in CTAs, then the others. These are
+    reduced from the last to the first, then those that cross from the first to the last. apart, moved, whole:
+    the layouts after the cut, after the transposition, and with the final dimensions.
     """
 
     axis: int
@@ -76,7 +76,7 @@ def split(layout: LinearLayout, axis: int) -> Split | str:
     places = _places(layout, axis)
     if isinstance(places, str):
         return places
-    groups = _groups(places)
+    groups = _groups(places, len(dict(layout.bases).get(LANE, ())))
     if not any(groups):
         return "no warp has only a part of the axis"
     runs: list[list[int]] = []  # neighbouring bits of one group, from the highest
@@ -130,9 +130,10 @@ def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
     return known if len(known) == len(places) else "the layout does not hold the whole axis"
 
 
-def _groups(places: list[tuple[str, int]]) -> list[int]:
+def _groups(places: list[tuple[str, int]], lane_bits: int) -> list[int]:
     """The group of each bit; bits of one group are reduced together. Group 0 has the bits in registers and
-    lanes; then each bit in warps is a group, and each bit in CTAs.
+    lanes; then each bit in warps is a group, and each bit in CTAs. Where these are more than a warp has bits of
+    lanes, Triton combines what the warps have first, so groups of CTAs come before those of warps.
 
     Before 3.8 Triton's lowering expects the lanes along an axis to be one run of bits, so each further run of
     lane bits is a group of its own; and it combines warps by the bits of the coordinate, not of their number.
@@ -145,7 +146,8 @@ def _groups(places: list[tuple[str, int]]) -> list[int]:
         groups = [run[index] if name == LANE else 0 for name, index in places]
         order = list(range(len(places)))
     last = max(groups, default=0)
-    for crossing in (WARP, BLOCK):
+    across = sum(name in (WARP, BLOCK) for name, _ in places)
+    for crossing in (WARP, BLOCK) if across <= lane_bits else (BLOCK, WARP):
         bits = (bit for bit, (name, _) in enumerate(places) if name == crossing)
         for bit in sorted(bits, key=order.__getitem__):
             groups[bit] = last = last + 1

@@ -216,8 +216,9 @@ class _Run:
 
 def _senders(found: Split) -> str:
     """Whose partial results are converted."""
-    warps, ctas = 1 << (found.crossing - found.far), 1 << found.far
-    return f"{warps} warps" if ctas == 1 else f"{warps} warps in each of {ctas} CTAs"
+    own = 1 << (found.crossing - found.far)
+    warps = f"{own} warp{'s' if own > 1 else ''}"
+    return f"{warps} in each of {1 << found.far} CTAs" if found.far else warps
 
 
 def _is_wrong(op: Operation, found: Split) -> bool:

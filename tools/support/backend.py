@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triton_linear.lowering.emit.marks import without_marks
+from triton_linear.ptxas.fences import known
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 
 STAGES = {
@@ -145,7 +146,8 @@ def lower(module: Any, target: str, last: str) -> Lowered:
             break
         source = lowered.stages[before]
         with diagnosed(stage):
-            lowered.stages[stage] = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
+            made = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
+            lowered.stages[stage] = known(made)
     return lowered
 
 

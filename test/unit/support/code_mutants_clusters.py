@@ -113,7 +113,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     cluster(
         "emit/shared",
         "emit_exchange",
-        "[part.word for part in first[-len(loads):]]",
+        "[part.word for part in first]",
         "[first[0].word]",
         "only the first load has returned at a barrier",
     ),

@@ -214,10 +214,17 @@ def test_each_cta_of_a_cluster_reduces_what_it_has(operation: str, block: str, c
                 assert np.array_equal(found, registers_of(patterns(wanted[number]), result, ours, cta))
 
 
-def of_cluster(kernel: LoweredKernel, operation: str, encoding: str, ctas: int, seed: int) -> list[Array]:
+def of_cluster(
+    kernel: LoweredKernel,
+    operation: str,
+    encoding: str,
+    ctas: int,
+    seed: int,
+    shape: tuple[int, int] = (64, 512),
+) -> list[Array]:
     """[register, thread of the cluster] of the results of a kernel that reduces along dimension 1."""
-    arrays = inputs(operation, (64, 512), 1, seed)
-    layout = layout_of(encoding, (64, 512))
+    arrays = inputs(operation, shape, 1, seed)
+    layout = layout_of(encoding, shape)
     given = [
         np.concatenate([registers_of(patterns(array), layout, kernel, cta) for cta in range(ctas)], axis=2)
         for array in arrays
@@ -256,6 +263,18 @@ def test_all_ctas_get_the_partial_results_of_all(operation: str, block: str, cta
         for one, array in zip(found, wanted, strict=True):
             parts = [registers_of(patterns(array), result, ours, cta) for cta in range(ctas)]
             assert np.array_equal(one, np.concatenate(parts, axis=2))
+
+
+@ordered
+def test_warps_come_before_ctas_where_both_are_more_than_the_lanes() -> None:
+    """Three bits of warps and three of CTAs: Triton goes in two rounds."""
+    shape, encoding = (2, 2048), across(8, ", CGALayout = [[0, 1], [0, 2], [0, 4]]")
+    text = module("fsum", encoding, shape, 1).replace('"ttg.num-ctas" = 1', '"ttg.num-ctas" = 8')
+    text = text.replace('"ttg.num-warps" = 4', '"ttg.num-warps" = 8')
+    ours, stock = (lower_kernel(text, "cluster.ttgir", "cuda:90", options) for options in (OPTIONS, None))
+    assert any(conversion.partials for conversion in ours.conversions)
+    found, theirs = (of_cluster(kernel, "fsum", encoding, 8, 1, shape) for kernel in (ours, stock))
+    assert all(np.array_equal(one, two) for one, two in zip(found, theirs, strict=True))
 
 
 @unordered
