@@ -134,7 +134,7 @@ class InstructionWriter(Protocol):
 
     def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
         """Wait until loads from other CTAs have returned: a barrier of the cluster is none for them. loaded: an
-        i32 of each load."""
+        i32 of each load. Writes nothing if the barrier is Triton's."""
 
     def arrive(self, writer: FunctionWriter) -> None:
         """The first half of the cluster's barrier: signal arrival. Writes nothing if the barrier is a single
@@ -254,7 +254,9 @@ class _Nvidia:
             writer.wait_for_cta()
 
     def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
-        if not loaded:
+        # Triton's barrier orders all memory: the threads meet at the CTA's barrier, and one of them releases what
+        # all have done (PTX memory model, causality order).
+        if writer.cluster_barrier or not loaded:
             return
         types = ", ".join([I32] * len(loaded))
         constraints = ",".join((*(["r"] * len(loaded)), "~{memory}"))
