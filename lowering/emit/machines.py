@@ -254,8 +254,8 @@ class _Nvidia:
             writer.wait_for_cta()
 
     def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
-        # Triton's barrier orders all memory: the threads meet at the CTA's barrier, and one of them releases what
-        # all have done (PTX memory model, causality order).
+        # Triton's barrier orders all memory: the threads meet at the CTA's barrier, and one of them releases
+        # what all have done (PTX memory model, causality order).
         if writer.cluster_barrier or not loaded:
             return
         types = ", ".join([I32] * len(loaded))
