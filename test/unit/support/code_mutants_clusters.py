@@ -152,10 +152,18 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "passes/reductions/split.py",
         "_groups",
-        "(WARP, BLOCK)",
+        "(WARP, BLOCK) if across <= lane_bits else (BLOCK, WARP)",
         "(BLOCK, WARP)",
         "partial results of warps are combined before those of CTAs",
         (f"{APART}::test_all_ctas_get_the_partial_results_of_all",),
+    ),
+    CodeMutant(
+        "passes/reductions/split.py",
+        "_groups",
+        "across <= lane_bits",
+        "True",
+        "partial results of CTAs come first where Triton goes in two rounds",
+        (f"{APART}::test_warps_come_before_ctas_where_both_are_more_than_the_lanes",),
     ),
     CodeMutant(
         "passes/reductions/split.py",
