@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from code_mutants_barriers import MUTANTS as BARRIERS
 from code_mutants_base import CodeMutant
 from code_mutants_clusters import MUTANTS as CLUSTERS
 from code_mutants_emission import MUTANTS as EMISSION
@@ -19,6 +20,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     *CLUSTERS,
     *GATHERS,
     *REWRITES,
+    *BARRIERS,
     *LOADS,
     *PLUGIN,
 )
