@@ -101,12 +101,12 @@ def _wrapped(
     tunes_registers = setting.options.occupancy or bool(setting.options.ptxas_options)
     if "ptx" not in stages:
         return {"llir": stage}
-    from triton_linear.ptxas.fences import known
+    from triton_linear.ptxas.fences import with_known_fences
 
     stock_ptx = stages["ptx"]
 
     def ptx(src: object, metadata: Metadata) -> object:
-        return known(stock_ptx(src, metadata))
+        return with_known_fences(stock_ptx(src, metadata))
 
     if "cubin" not in stages or not tunes_registers:
         return {"llir": stage, "ptx": ptx}

@@ -20,7 +20,7 @@ from triton_linear.lowering.emit.elements import (
 )
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
 from triton_linear.lowering.emit.padded import emit_padded
-from triton_linear.lowering.emit.parts import Packer, Parts, parts_of
+from triton_linear.lowering.emit.parts import HALF, WORD, Packer, Parts, parts_of
 from triton_linear.lowering.emit.shared import emit_exchange
 from triton_linear.lowering.emit.text import (
     SHARED,
@@ -78,42 +78,58 @@ def emit_body(
     elif isinstance(plan, SharedPlan) and plan.padding is not None:
         values = _through_padding(writer, plan, signature.element, register, machine, base)
     else:
-        values = _through_words(
-            writer, plan, signature, register, machine, base, settler, packer, unpacks, closes
-        )
+        together = target.policy.vector_words if width(signature.element) == HALF else 1
+        words = _packing(writer, plan, signature, register, settler, packer, together)
+        values = _through_words(writer, plan, signature, words, machine, base, unpacks, closes)
     result = writer.op(f"llvm.mlir.undef : {result_type}")
     for index, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {result_type}")
     return result
 
 
-def _through_words(
+def _packing(
     writer: FunctionWriter,
     plan: ShufflePlan | SharedPlan,
     signature: Signature,
     register: Callable[[int], str],
-    machine: InstructionWriter,
-    base: str,
     settler: InstructionWriter | None,
     packer: Packer | None,
+    together: int,
+) -> Callable[[int], Parts]:
+    """What packs a word of the source when it is first asked for, with the `together` words of its vector."""
+    first = plan.stages[0]
+    # Stores may read accumulators without a copy.
+    if isinstance(first, SharedPlan) and not stored_words(first).steps:
+        settler = None
+    count = together * max(1, WORD // width(signature.element))
+
+    @functools.cache
+    def vector(number: int) -> Parts:
+        registers = range(number * count, min((number + 1) * count, signature.source_registers))
+        values = [register(index) for index in registers]
+        return packed_words(writer, values, signature.element, settler, packer, together)
+
+    def packed(number: int) -> Parts:
+        parts = vector(number // together)
+        return parts if together == 1 else [parts[number % together]]
+
+    return packed
+
+
+def _through_words(
+    writer: FunctionWriter,
+    plan: ShufflePlan | SharedPlan,
+    signature: Signature,
+    words: Sequence[Parts] | Callable[[int], Parts],
+    machine: InstructionWriter,
+    base: str,
     unpacks: bool,
     closes: bool,
 ) -> list[str]:
     """Write a plan that moves words; return the values of the destination registers."""
     element = signature.element
-    slots = max(1, 32 // width(element))
+    slots = max(1, WORD // width(element))
     half = half_of(element)
-    first = plan.stages[0]
-    # Stores may read accumulators without a copy.
-    if isinstance(first, SharedPlan) and not stored_words(first).steps:
-        settler = None
-
-    def packed(number: int) -> Parts:
-        start = number * slots
-        registers = range(start, min(start + slots, signature.source_registers))
-        return packed_words(writer, [register(index) for index in registers], element, settler, packer)
-
-    words: Sequence[Parts] | Callable[[int], Parts] = packed
     count = max(1, signature.source_registers // slots)
     for stage in plan.stages:
         if isinstance(stage, ShufflePlan):

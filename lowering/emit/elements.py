@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
-from triton_linear.lowering.emit.parts import WORD, Packer, Part, Parts, Vector, type_bits
+from triton_linear.lowering.emit.parts import HALF, WORD, Packer, Part, Parts, Vector, type_bits
 from triton_linear.lowering.emit.text import I32, I64, FunctionWriter
 
 BYTES = 4
@@ -61,9 +61,10 @@ def packed_words(
     element: str,
     settler: InstructionWriter | None,
     packer: Packer | None = None,
+    together: int = 1,
 ) -> Parts:
     """Pack elements into words, lowest first. A `settler` copies them first, because they may be accumulators.
-    A `packer` packs bytes that have a register each.
+    A `packer` packs bytes that have a register each. together: words of halves that share an LLVM vector.
 
     Fewer than 32 bits are zero-extended. Elements of 64 bits take two parts each.
     """
@@ -76,11 +77,12 @@ def packed_words(
     per_word = max(1, WORD // bits)
     if per_word != BYTES or len(values) % BYTES:
         packer = None
+    per_vector = per_word * together if bits == HALF else per_word
     vectors = (
-        Vector(writer, type_, values[start : start + per_word], packer=packer)
-        for start in range(0, len(values), per_word)
+        Vector(writer, type_, values[start : start + per_vector], packer=packer)
+        for start in range(0, len(values), per_vector)
     )
-    parts = [Part(vector, index) for vector in vectors for index in range(max(1, bits // WORD))]
+    parts = [Part(vector, index) for vector in vectors for index in range(max(1, vector.bits // WORD))]
     if settler is None:
         return parts
     return [Part.of(writer, settler.settled(writer, part.word, I32)) for part in parts]

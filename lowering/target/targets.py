@@ -323,6 +323,9 @@ def _make(name: str, kib: int) -> Target:
         scratch = (32 if kib > 128 else 16) * 1024
         capability = int(name.removeprefix("cuda:"))
         names = {tile.name for tile in tiles.available(capability)}
+        policy = NVIDIA if name in _MEASURED else NVIDIA_UNMEASURED
+        # Triton 3.9 does not vectorise for capability 8.0, as ptxas rejects some of the code.
+        words = 1 if capability == 80 else policy.vector_words
         return Target(
             name,
             "nvidia",
@@ -330,7 +333,7 @@ def _make(name: str, kib: int) -> Target:
             kib * 1024,
             replace(_NVIDIA, float_alu=0.5) if name == "cuda:80" else _NVIDIA,
             phases.uniform(tiles.phase_lanes(capability)),
-            replace(NVIDIA if name in _MEASURED else NVIDIA_UNMEASURED, scratch_bytes=scratch),
+            replace(policy, scratch_bytes=scratch, vector_words=words),
             memory.published(name),
             _MEASURED.get(name, ""),
             load_matrix=("ldmatrix.trans", "ldmatrix") if "ldmatrix.x4.trans" in names else (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 RESTRICTED: Final = "fence.release.sync_restrict::shared::cta.cluster;"
 """The fence of exchanges across CTAs (`lowering.emit.machines.RELEASE`), since PTX ISA 8.6."""
@@ -13,13 +13,13 @@ _SINCE: Final = (8, 6)
 _VERSION: Final = re.compile(r"^\.version (\d+)\.(\d+)", re.M)
 
 
-def known(text: object) -> object:
+def with_known_fences(text: Any) -> Any:
     """PTX with fences that its version has. Triton writes the version of the ptxas that it finds, which a user
     may have chosen.
 
-    >>> known(f".version 8.4\\n{RESTRICTED}")
+    >>> with_known_fences(f".version 8.4\\n{RESTRICTED}")
     '.version 8.4\\nfence.acq_rel.cluster;'
-    >>> known(f".version 8.6\\n{RESTRICTED}") == f".version 8.6\\n{RESTRICTED}"
+    >>> with_known_fences(f".version 8.6\\n{RESTRICTED}") == f".version 8.6\\n{RESTRICTED}"
     True
     """
     if not isinstance(text, str) or RESTRICTED not in text:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triton_linear.lowering.emit.marks import without_marks
-from triton_linear.ptxas.fences import known
+from triton_linear.ptxas.fences import with_known_fences
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 
 STAGES = {
@@ -147,7 +147,7 @@ def lower(module: Any, target: str, last: str) -> Lowered:
         source = lowered.stages[before]
         with diagnosed(stage):
             made = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
-            lowered.stages[stage] = known(made)
+            lowered.stages[stage] = with_known_fences(made)
     return lowered
 
 

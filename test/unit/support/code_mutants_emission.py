@@ -178,10 +178,17 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/bodies",
-        "_through_words.packed",
-        "number * slots",
-        "number * max(1, slots // 2)",
+        "_packing.vector",
+        "number * count",
+        "number * max(1, count // 2)",
         "registers of a packed word",
+    ),
+    emitted(
+        "emit/bodies",
+        "_packing.packed",
+        "number % together",
+        "0",
+        "the first word of a vector for all of them",
     ),
     # --- what stands around the code
     emitted(
