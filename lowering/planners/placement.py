@@ -8,6 +8,7 @@ access then conflicts. Common columns beyond the vector can index rounds over a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
@@ -52,6 +53,19 @@ class Exchange:
         inside = len(self.load_lane) + len(self.load_warp)
         own = (*(0 for _ in range(inside)), *f2.identity(len(self.load_block)))
         return any(self.register_ranks) or self.thread_ranks not in ((), own)
+
+    @property
+    def is_second(self) -> bool:
+        """True for one of each exchange inside a CTA and its reverse, if they differ."""
+        if self.load_block or self.register_ranks or self.thread_ranks:
+            return False
+        return (self.load_lane, self.load_register) < (self.store_lane, self.store_register)
+
+    @property
+    def reverse(self) -> Exchange:
+        """The exchange with loads in place of stores, and stores in place of loads."""
+        stores = self.store_register, self.store_lane, self.store_warp
+        return Exchange(self.load_register, self.load_lane, self.load_warp, *stores)
 
     @property
     def lanes_of_one_rank(self) -> Columns:
@@ -143,7 +157,15 @@ def place(exchange: Exchange, limits: ExchangeLimits) -> Placement:
 
 
 def placements(exchange: Exchange, limits: ExchangeLimits) -> Iterator[Placement]:
-    """Yield placements without bank conflicts, fastest first; the order ignores loads from other CTAs."""
+    """Yield placements without bank conflicts, fastest first; the order ignores loads from other CTAs.
+
+    An exchange and its reverse have the same memory layout if the GPU serves loads like stores: a loop that
+    goes there and back then needs one set of addresses.
+    """
+    if exchange.is_second and limits.target.serves_alike:
+        for placement in placements(exchange.reverse, limits):
+            yield replace(placement, store_bits=placement.load_bits, load_bits=placement.store_bits)
+        return
     free = shared_registers(exchange)
     # Columns that rounds need are not used for vectors, except within the word of a bank.
     word = max(1, limits.target.bank_bytes // limits.element_bytes).bit_length() - 1

@@ -41,7 +41,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target import lanes, memory, phases, tiles
 from triton_linear.lowering.target.clocks import H200
 from triton_linear.lowering.target.memory import MemoryCosts
-from triton_linear.lowering.target.phases import Service, Services
+from triton_linear.lowering.target.phases import LOAD, STORE, Service, Services
 from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED, RDNA, Policy
 
 
@@ -171,6 +171,15 @@ class Target:
     def shuffles_in_segments(self) -> bool:
         """True if a shuffle can take some bits of the lane that it reads from the reading lane's own number."""
         return self.vendor == "nvidia"
+
+    @property
+    def serves_alike(self) -> bool:
+        """True if loads from shared memory take the phases of stores, and plans take loads of every width."""
+        return not self.loads_not_taken and all(
+            service == self.services[LOAD, width]
+            for (kind, width), service in self.services.items()
+            if kind == STORE
+        )
 
     @property
     def wavefront_bytes(self) -> int:

@@ -263,11 +263,12 @@ def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(
 ) -> None:
     if not waits:
         monkeypatch.setattr(MACHINES["nvidia"], "keep_loads_in_flight", lambda writer: None)
-    there, back = transpose(32, 1, CUDA)
+    there, _ = transpose(32, 1, CUDA)
     writer = FunctionWriter()
     signature = signature_of(there, element_type("i32"))
     middle = emit_body(there, signature, CUDA, writer, "%source", "%scratch")
-    result = emit_body(back, signature_of(back, element_type("i32")), CUDA, writer, middle, "%scratch")
+    # A square that is turned twice is as it was. The way back would store where each thread itself has loaded.
+    result = emit_body(there, signature, CUDA, writer, middle, "%scratch")
     writer.effect(f"llvm.return {result} : {signature.source}")
     arguments = f"%source: {signature.source}, %scratch: {SHARED}"
     text = f"  llvm.func @twice({arguments}) -> {signature.source} {{\n{writer.body()}  }}\n"

@@ -84,3 +84,22 @@ def test_where_conflicts_cannot_be_avoided_other_vectors_are_taken(name: str) ->
     assert optimal_swizzle((), rest, wide, narrow, word_bits=0).conflicts > 1
     placement = place(exchange, ExchangeLimits(4, gpu, 1 << 20))
     assert placement.swizzle.conflicts == 1 and placement.store_bits < 2
+
+
+@pytest.mark.parametrize("name", ["cuda:80", "cuda:90", "cuda:100"])
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8])
+def test_the_way_back_has_the_same_addresses(name: str, element_bytes: int) -> None:
+    rng, limits, other = random.Random(name), ExchangeLimits(element_bytes, target(name), 2048), 0
+    for _ in range(50):
+        sides = []
+        for _ in range(2):
+            columns = list(f2.identity(10))
+            rng.shuffle(columns)
+            sides += [tuple(columns[:4]), tuple(columns[4:9]), tuple(columns[9:])]
+        exchange = Exchange(*sides)
+        there, back = place(exchange, limits), place(exchange.reverse, limits)
+        assert back.swizzle == there.swizzle
+        assert (back.store_bits, back.load_bits) == (there.load_bits, there.store_bits)
+        other += there.store_bits != there.load_bits
+    assert other or element_bytes > 2
+    assert exchange.is_second != exchange.reverse.is_second

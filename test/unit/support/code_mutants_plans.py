@@ -145,6 +145,13 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     planned(
         "planners/placement",
+        "placements",
+        "placement.load_bits",
+        "placement.store_bits",
+        "the way back with the vectors of the way there",
+    ),
+    planned(
+        "planners/placement",
         "shared_registers",
         "(*exchange.store_threads, *exchange.load_threads)",
         "exchange.store_threads",
