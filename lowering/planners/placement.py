@@ -8,7 +8,6 @@ access then conflicts. Common columns beyond the vector can index rounds over a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
@@ -159,13 +158,15 @@ def place(exchange: Exchange, limits: ExchangeLimits) -> Placement:
 def placements(exchange: Exchange, limits: ExchangeLimits) -> Iterator[Placement]:
     """Yield placements without bank conflicts, fastest first; the order ignores loads from other CTAs.
 
-    An exchange and its reverse have the same memory layout if the GPU serves loads like stores: a loop that
-    goes there and back then needs one set of addresses.
+    An exchange and its reverse have the same memory layout if their vectors are equal and the GPU serves loads
+    like stores: a loop that goes there and back then needs one set of addresses. If one side has wider vectors,
+    each way may take another layout of equal cost, which fits other instructions.
     """
     if exchange.is_second and limits.target.serves_alike:
-        for placement in placements(exchange.reverse, limits):
-            yield replace(placement, store_bits=placement.load_bits, load_bits=placement.store_bits)
-        return
+        there = next(placements(exchange.reverse, limits))
+        if there.store_bits == there.load_bits:
+            yield there
+            return
     free = shared_registers(exchange)
     # Columns that rounds need are not used for vectors, except within the word of a bank.
     word = max(1, limits.target.bank_bytes // limits.element_bytes).bit_length() - 1

@@ -20,11 +20,11 @@
 // CHECK-NOT:   {{bar\.sync|[dt]\.shared}}
 // CHECK:       bar.warp.sync
 // CHECK-NOT:   {{bar\.|ld\.shared}}
-// CHECK-COUNT-32: st.shared.b32
+// CHECK-COUNT-8: st.shared.v4.b32
 // CHECK-NOT:   {{bar\.sync|[dt]\.shared}}
 // CHECK:       bar.warp.sync
 // CHECK-NOT:   {{bar\.|st\.shared}}
-// CHECK-COUNT-8: ld.shared.v4.b32
+// CHECK-COUNT-32: ld.shared.b32
 // CHECK-NOT:   {{bar\.|[dt]\.shared}}
 // CHECK:       bra $L__BB0_[[LOOP]];
 // CHECK-NOT:   {{bar\.|[dt]\.shared}}

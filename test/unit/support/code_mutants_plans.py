@@ -146,8 +146,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     planned(
         "planners/placement",
         "placements",
-        "placement.load_bits",
-        "placement.store_bits",
+        "there.store_bits == there.load_bits",
+        "True",
         "the way back with the vectors of the way there",
     ),
     planned(
