@@ -192,7 +192,7 @@ def break_text(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str]) ->
 
 def test_a_dropped_barrier_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     break_text(monkeypatch, lambda text: re.sub(r"\n.*nvvm\.barrier.*", "", text, count=1))
-    failure = first_failure("cuda:90")
+    failure = first_failure("cuda:90", seed=6)
     assert failure.kind == "race" and "without a CTA barrier between" in failure.message
     small = shrunk(failure)
     assert len(list(all_steps(small.steps))) == 1
