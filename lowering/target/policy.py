@@ -282,11 +282,6 @@ class Policy:
     """The most that a warp, spills included, may take longer with a bound, for each doubling of resident CTAs:
     7 % if one CTA becomes two, 3.5 % if two become three. Kernels below it became up to 1.23 times as fast,
     kernels above it 3 to 41 % slower (docs/plugin-registers.md)."""
-    bounded_in_regions: float = _threshold(0.01, UNBOUNDED, "part of the clocks")
-    """The same in kernels with warp-specialised regions, of the clocks of all regions together, if one CTA
-    becomes two. Of bench.gpu_partitions (300 kernels of seed 1) four kernels below it became 6 to 96 % faster
-    on an H200; of two just above, one became 19 % faster and one half as fast. Where two CTAs become three,
-    four kernels were 0.93 to 1.0 times as fast."""
     given_up_stack: int = _threshold(512, 1, "bytes")
     """The stack from which on a kernel of few registers counts as one that ptxas gave up on."""
     given_up_registers: int = _threshold(64, 255, "registers")

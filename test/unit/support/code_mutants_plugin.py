@@ -122,18 +122,10 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "advise",
-        "1 + more / limits.ctas(used)",
-        "1 + more",
+        "1 + policy.bounded_clocks / limits.ctas(used)",
+        "1 + policy.bounded_clocks",
         "another CTA may cost as many clocks beside several as beside one",
         (f"{CLOCKS}::test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost",),
-    ),
-    CodeMutant(
-        "plugin/ptxas/advice.py",
-        "advise",
-        "limits.whole or limits.ctas(used) == 1",
-        "True",
-        "a kernel with regions is bounded for a third CTA",
-        (f"{CLOCKS}::test_beside_regions_a_second_cta_may_cost_hardly_any_clocks_and_a_third_is_not_tried",),
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
@@ -178,10 +170,10 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "CtaLimits.spills_matter",
-        "part >= policy.spills_matter",
-        "part > policy.spills_matter",
-        "spills of just the part that matters do not",
-        (f"{CLOCKS}::test_few_spills_do_not_matter",),
+        "self.whole",
+        "True",
+        "spills of one region are a part of what all regions execute",
+        (f"{CLOCKS}::test_few_spills_do_not_matter_where_warps_run_the_whole_kernel",),
     ),
     CodeMutant(
         "plugin/stage.py",
