@@ -55,10 +55,14 @@ class Exchange:
 
     @property
     def is_second(self) -> bool:
-        """True for one of each exchange inside a CTA and its reverse, if they differ."""
+        """True for at most one of an exchange and its reverse, inside a CTA and where both sides hold the same
+        elements: stores may hold more, of which no thread loads."""
         if self.load_block or self.register_ranks or self.thread_ranks:
             return False
-        return (self.load_lane, self.load_register) < (self.store_lane, self.store_register)
+        if (self.load_lane, self.load_register) >= (self.store_lane, self.store_register):
+            return False
+        stored, loaded = (*self.store_register, *self.store_threads), (*self.load_register, *self.load_threads)
+        return f2.rank(stored) == f2.rank(loaded)
 
     @property
     def reverse(self) -> Exchange:
@@ -158,9 +162,10 @@ def place(exchange: Exchange, limits: ExchangeLimits) -> Placement:
 def placements(exchange: Exchange, limits: ExchangeLimits) -> Iterator[Placement]:
     """Yield placements without bank conflicts, fastest first; the order ignores loads from other CTAs.
 
-    An exchange and its reverse have the same memory layout if their vectors are equal and the GPU serves loads
-    like stores: a loop that goes there and back then needs one set of addresses. If one side has wider vectors,
-    each way may take another layout of equal cost, which fits other instructions.
+    An exchange and its reverse have the same memory layout if their vectors are equal, both sides hold the same
+    elements, and the GPU serves loads like stores: a loop that goes there and back then needs one set of
+    addresses. If one side has wider vectors, each way may take another layout of equal cost, which fits other
+    instructions.
     """
     if exchange.is_second and limits.target.serves_alike:
         there = next(placements(exchange.reverse, limits))

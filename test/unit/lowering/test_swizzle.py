@@ -104,3 +104,11 @@ def test_the_way_back_has_the_same_addresses(name: str, element_bytes: int) -> N
             same += 1
     assert 0 < same <= 50
     assert exchange.is_second != exchange.reverse.is_second
+
+
+def test_the_way_back_of_stores_that_nobody_loads_has_a_layout_of_its_own() -> None:
+    """The source holds one column in its registers and its warps, the destination in its warps alone."""
+    exchange = Exchange((128, 256, 1, 2), (64, 32, 16, 8, 4), (0,), (128, 256, 64), (2, 4, 8, 16, 32), (0,))
+    assert exchange.load_lane < exchange.store_lane and not exchange.is_second
+    found = place(exchange, ExchangeLimits(4, target("cuda:90"), 1 << 20))
+    assert all(found.span.solve(column) is not None for column in exchange.store_register)
