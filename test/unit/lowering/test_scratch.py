@@ -257,6 +257,25 @@ def test_a_plan_whose_warps_have_other_parts_is_known() -> None:
     assert not scratch.keeps_to_own_part(together, CUDA, 4)
 
 
+@pytest.mark.parametrize(
+    ("name", "together"),
+    [("cuda:90", True), ("cuda:90{vector_words=1}", False), ("cuda:80", False), ("hip:gfx942", False)],
+)
+def test_words_of_halves_share_a_vector_where_llvm_looks_for_long_ones(name: str, together: bool) -> None:
+    gpu, element = target(name), element_type("i16")
+    lanes = [[8 << bit] for bit in range(gpu.lanes.bit_length() - 1)]
+    sides = [
+        LinearLayout.from_bases({"register": [[1], [2], [4]], "lane": order, "warp": []}, ["dim0"])
+        for order in (lanes, lanes[1:] + lanes[:1])
+    ]
+    plan = plan_warp_shared(conversion(*sides), element, gpu, 1 << 20)
+    assert isinstance(plan, SharedPlan)
+    writer = FunctionWriter()
+    emit_body(plan, signature_of(plan, element), gpu, writer, "%source", "%scratch")
+    packed = [line for line in writer.body().splitlines() if "insertelement" in line and "i16>" in line]
+    assert packed and {line.rpartition(" ")[2] for line in packed} == {f"vector<{8 if together else 2}xi16>"}
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(
     waits: bool, monkeypatch: pytest.MonkeyPatch
