@@ -160,7 +160,7 @@ VARIANTS: Final = {
         _registers(
             "bounded",
             "registers bounded for one more CTA, however few that are",
-            register_thresholds="more_ctas=1,registers_near=8,bounded_clocks=2",
+            register_thresholds="more_ctas=1,registers_near=8,bounded_clocks=2,bounded_beside_regions=32",
         ),
         _registers(
             "thrifty", "ptxas's lowest level of register usage", ptxas_options="--register-usage-level=0"

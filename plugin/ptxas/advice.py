@@ -5,7 +5,8 @@ Each kernel with a directive is assembled once more; `serves` compares the two c
 One more CTA. The number of CTAs on a multiprocessor falls in steps as registers per thread rise, and ptxas does
 not look at these steps: of a kernel of 8 warps, one CTA fits with 136 registers a thread, and two with 128. So
 a kernel of ours slightly above a step gets a bound on its registers (`.maxnreg`: PTX ISA, performance-tuning
-directives). It is taken if a warp takes hardly more clocks with it.
+directives). It is taken if a warp takes hardly more clocks with it. One with warp-specialised regions gets
+none if two CTAs fit: with a third, such kernels were as often slower.
 
 `mma.sync`. ptxas does not know the shared memory, which Triton asks for at launch. So it saves registers for
 CTAs that do not fit in memory, and loads operands of MMAs just before they are used. A kernel of ours with
@@ -87,8 +88,9 @@ def advise(text: str, made: Assembled, limits: CtaLimits) -> Advice | None:
     ):
         return waiting
     limit = bound(used, warps, most, gpu)
-    if limit is not None:
-        return MoreCtas(f"{BOUND} {limit}", limits, 1 + policy.bounded_clocks / limits.ctas(used))
+    ctas = limits.ctas(used)
+    if limit is not None and (limits.whole or ctas <= policy.bounded_beside_regions):
+        return MoreCtas(f"{BOUND} {limit}", limits, 1 + policy.bounded_clocks / ctas)
     if widths := [int(found) for found in _WGMMA.findall(text)]:
         return _for_loops(made, widths, limits) or (
             _for_serial_loads(made, limits, policy.spared_beside_wgmma) if memory_bound else None
@@ -159,19 +161,19 @@ UNKNOWN_PACE = Pace(0, 0)
 class Assembled:
     """A cubin, and the registers and stack that one thread of it uses.
 
-    walked: the results of `clocks` so far, by `trips`.
+    walked: the results of `clocks` so far, by what it is given.
     """
 
     code: object
     usage: Usage
-    walked: dict[int, WarpClocks | None] = field(default_factory=dict)
+    walked: dict[tuple[int, bool], WarpClocks | None] = field(default_factory=dict)
 
-    def clocks(self, trips: int) -> WarpClocks | None:
+    def clocks(self, trips: int, regions: bool) -> WarpClocks | None:
         """The clocks of a warp; None if a walk through the code does not give them. trips: the iterations
-        assumed for a loop with an unknown number of them."""
-        if trips not in self.walked:
-            self.walked[trips] = warp_clocks(self.code, FAR_CLOCKS, trips)
-        return self.walked[trips]
+        assumed for a loop with an unknown number of them. regions: the kernel has warp-specialised regions."""
+        if (trips, regions) not in self.walked:
+            self.walked[trips, regions] = warp_clocks(self.code, FAR_CLOCKS, trips, regions)
+        return self.walked[trips, regions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,8 @@ class MoreCtas(Advice):
     """A bound on registers that is taken if a warp takes hardly more clocks, those of spills included. If
     clocks are not known, it is taken if no more is spilled.
 
-    most: the largest ratio of a warp's clocks with the bound to those without.
+    most: the largest ratio of a warp's clocks with the bound to those without. Those of the warps of all
+    regions count together.
     """
 
     limits: CtaLimits
@@ -212,7 +215,7 @@ class MoreCtas(Advice):
 
     def serves(self, original: Assembled, candidate: Assembled) -> bool:
         """True if the clocks of a warp stay within that ratio."""
-        old, new = (self.limits.clocks(each) for each in (original, candidate))
+        old, new = (self.limits.summed(each) for each in (original, candidate))
         if old is None or new is None:
             return candidate.usage.stack <= original.usage.stack
         return new.clocks <= self.most * old.clocks
@@ -237,14 +240,18 @@ class CtaLimits:
 
     def clocks(self, made: Assembled) -> WarpClocks | None:
         """The clocks of a warp; None if a walk through the code does not give them."""
+        return self.summed(made) if self.whole else None
+
+    def summed(self, made: Assembled) -> WarpClocks | None:
+        """The same, and of a kernel with warp-specialised regions the clocks of one warp of each together."""
         policy = self.gpu.policy
-        return made.clocks(policy.unknown_trips) if self.whole and policy.serial_loads < 1 else None
+        return made.clocks(policy.unknown_trips, not self.whole) if policy.serial_loads < 1 else None
 
     def spills_matter(self, cubin: object) -> bool:
-        """True if at least the fraction `spills_matter` of what a warp executes is for spills, or if the cubin
+        """True if at least the fraction `spills_matter` of what warps execute is for spills, or if the cubin
         does not tell."""
         policy = self.gpu.policy
-        part = spilled_part(cubin, policy.unknown_trips) if self.whole else None
+        part = spilled_part(cubin, policy.unknown_trips, not self.whole)
         return part is None or part >= policy.spills_matter
 
     def fewer_ctas(self, used: int) -> int | None:

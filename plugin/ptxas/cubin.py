@@ -204,6 +204,25 @@ def loops_of(instructions: list[tuple[int, int]], capability: int) -> list[tuple
     return sorted(loop for loop in back if _leads(*loop, branches, leaving))
 
 
+def without_dispatch(
+    loops: list[tuple[int, int]], instructions: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """These loops without the one in which the warps of warp-specialised regions wait for work.
+
+    That loop has no condition: a branch at the end of each region leads back to its beginning,
+    and each region runs once in a kernel.
+    """
+    ends: dict[int, list[int]] = {}
+    for first, last in loops:
+        ends.setdefault(first, []).append(last)
+    waiting = {
+        first
+        for first, each in ends.items()
+        if len(each) > 1 and any(_leaves(*instructions[last]) for last in each)
+    }
+    return [loop for loop in loops if loop[0] not in waiting]
+
+
 def _leads(first: int, last: int, branches: dict[int, int], leaving: list[int]) -> bool:
     """True if code from instruction `first` leads to `last` by instructions between them.
 

@@ -9,6 +9,9 @@ that (`ptxas.cubin` has the fields). So a walk over the instructions adds up
 
 Loops take `trips` iterations. A warp that finds another warp's instruction in its way takes longer, so this is
 what a kernel takes of which few warps run, and the least for others.
+
+In a kernel with warp-specialised regions each warp goes through a part of the code. The walk is then one of a
+warp of each region, one after the other; the loop in which such warps wait for work is none (`regions`).
 """
 
 from __future__ import annotations
@@ -18,7 +21,15 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.ptxas.cubin import LOAD, OPCODE, capability, clocks_after, decoded, loops_of
+from triton_linear.ptxas.cubin import (
+    LOAD,
+    OPCODE,
+    capability,
+    clocks_after,
+    decoded,
+    loops_of,
+    without_dispatch,
+)
 
 _BARRIERS = 6
 _ALL = (1 << _BARRIERS) - 1
@@ -50,16 +61,16 @@ class WarpClocks:
     serial: int
 
 
-def warp_clocks(cubin: object, memory: int, trips: int) -> WarpClocks | None:
+def warp_clocks(cubin: object, memory: int, trips: int, regions: bool = False) -> WarpClocks | None:
     """Those of a cubin where loads from global memory take `memory` clocks and each loop `trips` iterations;
-    None where it cannot be read.
+    None where it cannot be read. regions: the kernel has warp-specialised regions.
 
     Requires: the compute capability is 9.0, or one whose instructions have the same numbers.
     """
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None:
         return None
-    walk = _Walk(instructions, loops_of(instructions, known), trips)
+    walk = _Walk(instructions, _loops(instructions, known, regions), trips)
     clocks, at_once = walk.through(memory), walk.through(0) + memory * walk.waiting()
     return WarpClocks(clocks, max(0, clocks - at_once))
 
@@ -78,21 +89,27 @@ def arithmetic_waits(cubin: object, clocks: int, memory: int, trips: int) -> flo
     return 1 - _Walk(instructions, loops_of(instructions, known), trips, waits=False).through(memory) / clocks
 
 
-def spilled_part(cubin: object, trips: int) -> float | None:
+def spilled_part(cubin: object, trips: int, regions: bool = False) -> float | None:
     """The part of the instructions that a warp executes which load or store spilled values, where each loop
-    takes `trips` iterations; None where the cubin cannot be read. The instructions have the same numbers from
-    compute capability 7.5 to 12.0.
+    takes `trips` iterations; None where the cubin cannot be read. regions: the kernel has warp-specialised
+    regions. The instructions have the same numbers from compute capability 7.5 to 12.0.
     """
     instructions, known = decoded(cubin), capability(cubin)
     if not instructions or known is None:
         return None
     deeper = [0] * (len(instructions) + 1)
-    for first, last in loops_of(instructions, known):
+    for first, last in _loops(instructions, known, regions):
         deeper[first] += 1
         deeper[last + 1] -= 1
     times = [int(trips**depth) for depth in itertools.accumulate(deeper[:-1])]
     spills = sum(n for n, (low, _) in zip(times, instructions, strict=True) if low & OPCODE in _SPILLS)
     return spills / sum(times)
+
+
+def _loops(instructions: list[tuple[int, int]], known: int, regions: bool) -> list[tuple[int, int]]:
+    """The loops of a kernel with warp-specialised regions or without, for the compute capability `known`."""
+    loops = loops_of(instructions, known)
+    return without_dispatch(loops, instructions) if regions else loops
 
 
 def _loops_around(loop: tuple[int, int], loops: list[tuple[int, int]]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import triton_linear
+from bench import gpu_partitions
 from bench.harness.child import empty_cache
 from bench.reported import dry
 from bench.reported.cases import CASES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.ptxas import advice, registers, warp_clocks
-from triton_linear.ptxas.cubin import Loops, Usage, usage
+from triton_linear.ptxas.cubin import Loops, Usage, decoded, loops_of, usage, without_dispatch
 from triton_linear.ptxas.occupancy import most_registers, resident
 from triton_linear.ptxas.warp_clocks import OTHER_CLOCKS, SHARED_CLOCKS, WarpClocks
 
@@ -135,6 +137,15 @@ def test_it_takes_the_clocks_of_all_instructions_and_no_more_than_all_latencies(
     assert issued <= found.clocks <= slower.clocks <= issued + 900 * len(drawn)
 
 
+def test_a_kernel_with_regions_has_one_loop_in_which_they_wait() -> None:
+    """What is left are the loops around both conversions of a kernel."""
+    (case,) = gpu_partitions.partition_cases(1, 1)
+    cubin = gpu_partitions.build(case, "stock", "cuda:90").cubin
+    loops = loops_of(decoded(cubin), 90)
+    left = without_dispatch(loops, decoded(cubin))
+    assert len(left) >= 2 and len({first for first, _ in set(loops) - set(left)}) == 1
+
+
 def test_spills_in_loops_count_as_often_as_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def part(*code: tuple[int, int], trips: int = 8) -> float | None:
         clocks(monkeypatch, *code)  # reads this code from now on
@@ -149,12 +160,38 @@ def test_spills_in_loops_count_as_often_as_they_run(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("part", "own_warps", "matter"), [(0.0029, 4, False), (0.003, 4, True), (0.0029, 2, True)]
+    ("first_always", "last_always", "waits"),
+    [(True, True, True), (False, True, True), (None, True, False), (False, False, False)],
 )
-def test_few_spills_do_not_matter_where_warps_run_the_whole_kernel(
+def test_the_loop_in_which_regions_wait_for_work_is_none(
+    monkeypatch: pytest.MonkeyPatch, first_always: bool | None, last_always: bool, waits: bool
+) -> None:
+    """Two branches lead back to its beginning, one at least without a condition. In it is a region's loop."""
+
+    def backward(instructions: int, always: bool | None) -> tuple[int, int]:
+        low, high = back(instructions)
+        return (low | 0x7000, high | 0xE0 << 18) if always else (low, high)
+
+    skip, add, store = back(-1), instruction(ADD), instruction(STORE_LOCAL)
+    first = add if first_always is None else backward(2, first_always)
+    code = skip, first, store, add, back(3), backward(6, last_always)
+    once, often = clocks(monkeypatch, *code, trips=1), clocks(monkeypatch, *code, trips=4)
+    assert once.clocks == 6
+    regions = warp_clocks.warp_clocks(b"", 500, 4, regions=True)
+    assert regions is not None and (regions != often) == waits
+    assert not waits or regions.clocks == 3 + 3 * 4
+    part = warp_clocks.spilled_part(b"", 4, regions=True)
+    assert part == (4 / (3 + 3 * 4) if waits else warp_clocks.spilled_part(b"", 4))
+
+
+@pytest.mark.parametrize(
+    ("part", "own_warps", "matter"),
+    [(0.0029, 4, False), (0.003, 4, True), (0.0029, 2, False), (0.003, 2, True)],
+)
+def test_few_spills_do_not_matter(
     monkeypatch: pytest.MonkeyPatch, part: float, own_warps: int, matter: bool
 ) -> None:
-    """Of a kernel of four warps. Those of regions execute a part of the code, and maybe all of the spills."""
+    """Of a kernel of four warps, with regions and without."""
     monkeypatch.setattr(advice, "spilled_part", lambda *_: part)
     limits = advice.limits_of(128, {"shared": 1024}, H200, own_warps)
     assert limits.spills_matter(b"cubin") == matter
@@ -241,7 +278,7 @@ def test_what_cannot_be_taken_is_not_walked_through(monkeypatch: pytest.MonkeyPa
     """Where clocks were not measured, and where warps of regions run a part of the code each."""
     walked: list[object] = []
 
-    def walk(cubin: object, memory: int, trips: int) -> None:
+    def walk(cubin: object, memory: int, trips: int, regions: bool) -> None:
         walked.append(cubin)
 
     monkeypatch.setattr(advice, "warp_clocks", walk)
@@ -289,6 +326,28 @@ def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
         assert found is not None and found.directive.startswith(".maxnreg")
         taken += [clocks_now] * found.serves(before, now)
     assert taken == list(range(95, most + 1))
+
+
+@pytest.mark.parametrize(("registers", "taken"), [(136, [105, 106, 107]), (88, None)])
+def test_beside_regions_a_second_cta_may_cost_as_many_clocks_and_a_third_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch, registers: int, taken: list[int] | None
+) -> None:
+    """Of 100, to a kernel of eight warps, four of them its own, and whatever it spills."""
+    limits = advice.limits_of(256, {"shared": 1024}, H200, 4)
+    before, now = (advice.Assembled(name, Usage(registers, 8 * n)) for n, name in enumerate(("before", "now")))
+    found = advice.advise("ptx", before, limits)
+    if taken is None:
+        assert resident(registers, 8, H200.registers) == 2 and found is None
+        assert advice.advise("ptx", before, replace(limits, whole=True)) is not None
+        return
+    assert found is not None
+    served = []
+    for clocks_now in range(105, 110):
+        times = {"before": WarpClocks(100, 0), "now": WarpClocks(clocks_now, 0)}
+        monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_, times=times: times[cubin])
+        before, now = replace(before, walked={}), replace(now, walked={})
+        served += [clocks_now] * found.serves(before, now)
+    assert served == taken
 
 
 @pytest.mark.parametrize(

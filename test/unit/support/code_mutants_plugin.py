@@ -17,6 +17,22 @@ STAGES = "test/unit/plugin/test_plugin_veto_stages.py"
 MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/cubin.py",
+        "without_dispatch",
+        "len(each) > 1 and any((_leaves(*instructions[last]) for last in each))",
+        "any((_leaves(*instructions[last]) for last in each))",
+        "a loop that tests at its beginning is taken for the one in which regions wait",
+        (f"{CLOCKS}::test_the_loop_in_which_regions_wait_for_work_is_none",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/warp_clocks.py",
+        "_loops",
+        "regions",
+        "False",
+        "the loop in which regions wait counts as one of theirs",
+        (f"{CLOCKS}::test_the_loop_in_which_regions_wait_for_work_is_none",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/cubin.py",
         "_branches",
         "words >> 47 << 48",
         "words >> 48 << 48",
@@ -122,10 +138,18 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "advise",
-        "1 + policy.bounded_clocks / limits.ctas(used)",
+        "1 + policy.bounded_clocks / ctas",
         "1 + policy.bounded_clocks",
         "another CTA may cost as many clocks beside several as beside one",
         (f"{CLOCKS}::test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/advice.py",
+        "advise",
+        "limits.whole or ctas <= policy.bounded_beside_regions",
+        "True",
+        "a kernel with regions is bounded for a third CTA",
+        (f"{CLOCKS}::test_beside_regions_a_second_cta_may_cost_as_many_clocks_and_a_third_is_not_tried",),
     ),
     CodeMutant(
         "plugin/ptxas/cubin.py",
@@ -170,10 +194,10 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/ptxas/advice.py",
         "CtaLimits.spills_matter",
-        "self.whole",
-        "True",
-        "spills of one region are a part of what all regions execute",
-        (f"{CLOCKS}::test_few_spills_do_not_matter_where_warps_run_the_whole_kernel",),
+        "part >= policy.spills_matter",
+        "part > policy.spills_matter",
+        "spills of just the part that matters do not",
+        (f"{CLOCKS}::test_few_spills_do_not_matter",),
     ),
     CodeMutant(
         "plugin/stage.py",
