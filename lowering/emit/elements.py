@@ -77,9 +77,10 @@ def packed_words(
     per_word = max(1, WORD // bits)
     if per_word != BYTES or len(values) % BYTES:
         packer = None
+    apart = packer is not None or element == "i1"
     per_vector = per_word * together if bits == HALF else per_word
     vectors = (
-        Vector(writer, type_, values[start : start + per_vector], packer=packer)
+        Vector(writer, type_, values[start : start + per_vector], packer=packer, apart=apart)
         for start in range(0, len(values), per_vector)
     )
     parts = [Part(vector, index) for vector in vectors for index in range(max(1, vector.bits // WORD))]

@@ -38,6 +38,7 @@ class Vector:
 
     values: the names of the values. whole, count: instead of `values`, the name of an LLVM vector of `count`
     values. bits: of all values together. packer: makes a word of the values, where LLVM would do it worse.
+    apart: the values are not in words yet, so a word of any others of them takes no permute.
     """
 
     def __init__(
@@ -49,10 +50,11 @@ class Vector:
         whole: str = "",
         count: int = 0,
         packer: Packer | None = None,
+        apart: bool = False,
     ) -> None:
         self.element = element
         self.values = tuple(values)
-        self.packer = packer
+        self.packer, self.apart = packer, apart
         self._writer = writer
         self.bits = type_bits(element) * (count or len(values))
         self._wholes = {element: whole} if whole else {}

@@ -167,18 +167,18 @@ class WordWriter:
 
     def _joinable(self, step: Pick, sources: Sequence[Parts]) -> tuple[int, ...] | None:
         """The slots that all threads pick, if a word is better made of them than by a permute: half-words, or
-        bytes that have a register each."""
-        is_loose = self._slots == BYTES and all(part.vector.packer for parts in sources for part in parts)
-        return _same_slots(step.picks) if self._slots == HALVES or is_loose else None
+        bytes that are not in words yet."""
+        are_apart = self._slots == BYTES and all(part.vector.apart for parts in sources for part in parts)
+        return _same_slots(step.picks) if self._slots == HALVES or are_apart else None
 
     def _joined(self, low: Parts, high: Parts, picked: tuple[int, ...]) -> Part:
         """A word made of slots of two others, without a permute, which the compiler does not see through. No
         operation is written if the slots are used separately."""
-        slots, packer = self._slots, low[0].vector.packer
+        slots, given = self._slots, low[0].vector
         element = self._half if slots == HALVES else "i8"
         places = ((high if slot >= slots else low, slot % slots) for slot in picked)
         values = [part.slot(element, slot) for (part,), slot in places]
-        return Part(Vector(self._writer, element, values, packer=packer))
+        return Part(Vector(self._writer, element, values, packer=given.packer, apart=given.apart))
 
     def _selector(self, masks: tuple[int, ...], selectors: tuple[int, ...]) -> str:
         """The selector of this thread's alternative."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from triton_linear.dialect import f2
@@ -41,11 +42,14 @@ class WordBuilder:
         self.steps: list[Step] = []
         self._made: dict[object, int] = {}
         self._costs: dict[object, int] = {}
+        self._halves: dict[_WordRequest, tuple[int, Row]] = {}
+        self._halves_made: dict[object, int] = {}
 
     def copy(self, limit: int | None = None) -> WordBuilder:
         """A copy of the program, which can be continued independently."""
         twin = WordBuilder(self.slots, self.given, limit)
         twin.steps, twin._made = list(self.steps), dict(self._made)
+        twin._halves, twin._halves_made = dict(self._halves), dict(self._halves_made)
         return twin
 
     def shuffle(self, step: Shuffle) -> int:
@@ -90,17 +94,56 @@ class WordBuilder:
             return made
         splits = self._splits(wanted)
         split = splits[0] if len(splits) == 1 else self._cheapest(splits)[1]
-        first, second = map(self._choose, split.parts)
-        if first == second:
-            raise AssertionError("both parts of a word are the same word")
         own = tuple(range(self.slots))
-        other = tuple([slot + self.slots for slot in own])
         if split.slots is None:
+            first, second = map(self._choose, split.parts)
+            other = tuple([slot + self.slots for slot in own])
             step = Pick((first, second), (split.mask,), (own, other))
         else:
-            picked = tuple([slot + self.slots * (slot in split.slots) for slot in own])
+            (first, low), (second, high) = map(self._half, split.parts)
+            picked = tuple([high[slot] + self.slots if slot in split.slots else low[slot] for slot in own])
             step = Pick((first, second), (), (picked,))
+        if first == second:
+            raise AssertionError("both parts of a word are the same word")
         return self._append(wanted, step)
+
+    def _half(self, wanted: _WordRequest) -> tuple[int, Row]:
+        """(word, slots): the word with the requested slots, and where in it they are.
+
+        They may be in one word with those of another request, if both read the same sources by the same
+        conditions, and there is room.
+        """
+        own = tuple(range(self.slots))
+        if len(wanted.sources) > 2 or wanted in self._made:
+            return self._choose(wanted), own
+        if wanted not in self._halves:
+            key = frozenset(wanted.sources), wanted.masks
+            found = self._beside(wanted, self._halves_made[key]) if key in self._halves_made else None
+            if found is None:
+                before = len(self.steps)
+                found = self._choose(wanted), own
+                if len(self.steps) > before:
+                    self._halves_made[key] = found[0]
+            self._halves[wanted] = found
+        return self._halves[wanted]
+
+    def _beside(self, wanted: _WordRequest, word: int) -> tuple[int, Row] | None:
+        """`_half`, by slots of a word's pick that may be anything; None if they are too few."""
+        step = self.steps[word - self.given]
+        assert isinstance(step, Pick)
+        needed = [slot for slot in range(self.slots) if any(row[slot] >= 0 for row in wanted.table)]
+        free = [slot for slot in range(self.slots) if all(row[slot] < 0 for row in step.picks)]
+        if len(needed) > len(free):
+            return None
+        stays = [slot for slot in needed if slot in free]
+        others = iter([slot for slot in free if slot not in stays])
+        at = {slot: slot if slot in stays else next(others) for slot in needed}
+        rows = [list(row) for row in step.picks]
+        for row, picks in zip(rows, _picks(wanted.table, step.sources, self.slots), strict=True):
+            for slot in needed:
+                row[at[slot]] = picks[slot]
+        self.steps[word - self.given] = replace(step, picks=tuple(map(tuple, rows)))
+        return word, tuple([at.get(slot, slot) for slot in range(self.slots)])
 
     def _pick(self, wanted: _WordRequest) -> int:
         """The word, made of one or two others by at most one step."""
@@ -113,23 +156,7 @@ class WordBuilder:
         made = self._made.get(wanted)
         if made is not None:
             return made
-        second = sources[-1] * slots
-        picks = tuple(
-            [
-                tuple(
-                    [
-                        place
-                        if place < 0
-                        else place - first
-                        if 0 <= place - first < slots
-                        else place - second + slots
-                        for place in row
-                    ]
-                )
-                for row in wanted.table
-            ]
-        )
-        return self._append(wanted, Pick(sources, wanted.masks, picks))
+        return self._append(wanted, Pick(sources, wanted.masks, _picks(wanted.table, sources, slots)))
 
     def _cost(self, wanted: _WordRequest) -> int:
         """Steps for a word, without steps that were made for other words."""
@@ -221,6 +248,26 @@ def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...], slo
         [tuple([place if slot in chosen else NOWHERE for slot, place in enumerate(row)]) for row in table]
     )
     return _Split((_essential(masks, first, slots), _essential(masks, second, slots)), 0, chosen)
+
+
+def _picks(table: Table, sources: Sequence[int], slots: int) -> Table:
+    """The table with slots counted through the sources, of which there are one or two."""
+    first, second = sources[0] * slots, sources[-1] * slots
+    return tuple(
+        [
+            tuple(
+                [
+                    place
+                    if place < 0
+                    else place - first
+                    if 0 <= place - first < slots
+                    else place - second + slots
+                    for place in row
+                ]
+            )
+            for row in table
+        ]
+    )
 
 
 def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _WordRequest:

@@ -146,6 +146,17 @@ def test_a_choice_of_loose_bytes_is_packed_at_once() -> None:
     assert "prmt(" not in writer.body()
 
 
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
+def test_a_choice_of_predicates_takes_no_permute(name: str) -> None:
+    """They are packed in the order that is asked for."""
+    writer = FunctionWriter()
+    words = [[part] for part in packed_words(writer, [f"%{value}" for value in "abcdefgh"], "i1", None)]
+    step = Pick((0, 1), (), ((1, 3, 4, 6),))
+    (part,) = WordWriter(writer, machine_of(target(name)), 4, words, 2).run([step]).word(2)
+    assert part.word and operations(writer)["insertelement"] == 4
+    assert "perm" not in writer.body() and "prmt" not in writer.body()
+
+
 def test_bytes_in_words_are_chosen_by_a_permute() -> None:
     writer = FunctionWriter()
     words = [[Part.of(writer, "%x")], [Part.of(writer, "%y")]]

@@ -132,3 +132,40 @@ def test_half_of_the_choices_overwrite_a_word_that_nobody_needs(sources):
     assert marked == (*sent, replace(choices[0], replaced=own), choices[1], replace(choices[2], replaced=own))
     # The word that stays is needed in the end, and in the place of the other it would be multiplied.
     assert with_replacements((*sent, *choices), outputs=(0, 1, 2, 6, 7, 8), given=3) == (*sent, *choices)
+
+
+def test_words_of_which_half_is_read_share_one() -> None:
+    """Two words of two slots of each of four others take four picks."""
+    builder = WordBuilder(4, given=4)
+    wanted = [[(0, 0), (1, 0), (2, 0), (3, 0)], [(0, 1), (1, 1), (2, 1), (3, 1)]]
+    made = [builder.gather((), [row]) for row in wanted]
+    assert len(builder.steps) == 4
+    words = evaluate(builder, 0)
+    assert [words[word] for word in made] == wanted
+    assert builder.gather((), [wanted[1]]) == made[1] and len(builder.steps) == 4
+
+
+@pytest.mark.parametrize("slots", [2, 4])
+def test_random_words_share_others_by_conditions(slots: int) -> None:
+    """Many words of the same few others, in any thread, and after a copy of the program."""
+    rng = random.Random(slots)
+    for _ in range(300):
+        builder = WordBuilder(slots, given=rng.choice((3, 4)))
+        masks = tuple(rng.sample(range(1, 8), rng.choice((0, 1, 2))))
+        asked: list[tuple[int, list[list[tuple[int, int] | None]]]] = []
+        for _ in range(6):
+            table: list[list[tuple[int, int] | None]] = [
+                [
+                    None if rng.random() < 0.2 else (rng.randrange(builder.given), rng.randrange(slots))
+                    for _ in range(slots)
+                ]
+                for _ in range(1 << len(masks))
+            ]
+            asked.append((builder.gather(masks, table), table))
+            builder = builder.copy()
+        for thread in range(8):
+            words = evaluate(builder, thread)
+            chosen = sum(parity(mask & thread) << bit for bit, mask in enumerate(masks))
+            for word, table in asked:
+                wanted = table[chosen]
+                assert all(one is None or one == other for one, other in zip(wanted, words[word], strict=True))

@@ -13,6 +13,38 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "matrix stores of words take the place of as few accesses",
         ("test/unit/lowering/test_matrix_loads.py::test_no_matrix_store_takes_the_place_of_as_few_accesses",),
     ),
+    CodeMutant(
+        "lowering/plan/words.py",
+        "WordBuilder._beside",
+        "all((row[slot] < 0 for row in step.picks))",
+        "all((row[slot] < 0 for row in step.picks[:1]))",
+        "a slot that some threads read is overwritten",
+        ("test/unit/lowering/test_words.py::test_random_words_share_others_by_conditions",),
+    ),
+    CodeMutant(
+        "lowering/plan/words.py",
+        "WordBuilder._half",
+        "(frozenset(wanted.sources), wanted.masks)",
+        "(frozenset(wanted.sources), len(wanted.masks))",
+        "words by other conditions share one",
+        ("test/unit/lowering/test_words.py::test_random_words_share_others_by_conditions",),
+    ),
+    CodeMutant(
+        "lowering/plan/words.py",
+        "WordBuilder._half",
+        "found is None",
+        "True",
+        "no words share one",
+        ("test/unit/lowering/test_words.py::test_words_of_which_half_is_read_share_one",),
+    ),
+    CodeMutant(
+        "lowering/emit/elements.py",
+        "packed_words",
+        "element == 'i1'",
+        "False",
+        "a choice of predicates takes a permute",
+        ("test/unit/lowering/test_elements.py::test_a_choice_of_predicates_takes_no_permute",),
+    ),
     # --- which registers and lanes, in shuffles
     planned(
         "planners/phase",
