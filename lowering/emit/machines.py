@@ -54,9 +54,9 @@ of all memory waits for global memory as well: conversions across CTAs take 1.4 
 NEVER = 0x9E3779B9
 """A word that data hardly ever is."""
 
-GUARDED = ("@$3 mul.lo.u32 $0, $2, $4;", "@!$3 mul.lo.u32 $0, $2, $4;")
-"""PTX for $0 = $2 * $4 if the predicate $3 is true (first) or false (second). Otherwise $0 keeps $1, which is
-in the same register."""
+GUARDED = "@$3 mul.lo.u32 $0, $2, $4;"
+"""PTX for $0 = $2 * $4 if the predicate $3 is true. Otherwise $0 keeps $1, which is in the same register. If it
+is false that is asked for, ptxas makes a multiplication of all threads and a select of it."""
 
 SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
 """PTX for a copy that ptxas does not look through."""
@@ -115,9 +115,9 @@ class InstructionWriter(Protocol):
     def selector(self, picked: Sequence[int]) -> int:
         """The selector that picks these bytes: 0 to 3 of the low word, 4 to 7 of the high one."""
 
-    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
-        """`other` if the condition is true (with `inverted`, false), else `kept`; if possible by an instruction
-        on another pipe than selects and permutes."""
+    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str) -> str:
+        """`other` if the condition is true, else `kept`; if possible by an instruction on another pipe than
+        selects and permutes."""
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         """An f32 or i32 that may be an accumulator of a matmul, copied to an i32 that any instruction may
@@ -213,15 +213,14 @@ class _Nvidia:
     def selector(self, picked: Sequence[int]) -> int:
         return sum(byte << 4 * k for k, byte in enumerate(picked))
 
-    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
+    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str) -> str:
         # ptxas turns predicated moves into SEL again, on the busy pipe; IMAD runs on another. ptxas must not
         # see that the factor is one.
         one = writer.once(f'llvm.inline_asm asm_dialect = att "{ONE}", "=r" : () -> {I32}')
         types = ", ".join((I32, I32, "i1", I32))
         operands = ", ".join((kept, other, condition, one))
-        text = GUARDED[inverted]
         return writer.op(
-            f'llvm.inline_asm asm_dialect = att "{text}", "=r,0,r,b,r" {operands} : ({types}) -> {I32}'
+            f'llvm.inline_asm asm_dialect = att "{GUARDED}", "=r,0,r,b,r" {operands} : ({types}) -> {I32}'
         )
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
@@ -401,9 +400,8 @@ class _Amd:
     def selector(self, picked: Sequence[int]) -> int:
         return sum(byte << 8 * k for k, byte in enumerate(picked))
 
-    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str, inverted: bool) -> str:
-        zero, one = (other, kept) if inverted else (kept, other)
-        return writer.op(f"llvm.select {condition}, {one}, {zero} : i1, {I32}")
+    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str) -> str:
+        return writer.op(f"llvm.select {condition}, {other}, {kept} : i1, {I32}")
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         raise ValueError("AMD's matmuls leave registers like any others")

@@ -154,15 +154,8 @@ class WordWriter:
             return sources[whole[0]]
         condition = self._condition(step.masks[0])
         pairs = [(a.word, b.word) for a, b in zip(sources[whole[0]], sources[whole[1]], strict=True)]
-        if step.replaced >= 0:
-            first = step.replaced == whole[0]
-            return parts_of(
-                writer,
-                [
-                    self._machine.replace(writer, condition, *((a, b) if first else (b, a)), not first)
-                    for a, b in pairs
-                ],
-            )
+        if step.replaces:
+            return parts_of(writer, [self._machine.replace(writer, condition, a, b) for a, b in pairs])
         return parts_of(writer, [writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}") for a, b in pairs])
 
     def _joinable(self, step: Pick, sources: Sequence[Parts]) -> tuple[int, ...] | None:

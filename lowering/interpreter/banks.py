@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from triton_linear.lowering.interpreter.counts import wavefronts
+from triton_linear.lowering.interpreter.counts import joins, wavefronts
 from triton_linear.lowering.target.phases import LOAD
 from triton_linear.lowering.target.targets import Target
 
@@ -93,6 +93,8 @@ def _touch(
 ) -> Touch:
     width = len(registers) * element_bytes
     service = target.service(kind, width)
+    if joins(addresses, service):
+        service = service.joined
     order = service.order(len(addresses))
     words = max(1, width // target.bank_bytes)
     phases = []

@@ -4,7 +4,8 @@ The phase rule. An access of `width` bytes per lane is served in phases of lanes
 `banks` words (32 lanes of 4 bytes or less, 16 of 8, 8 of 16). Within a phase every bank serves one of its words
 per wavefront, to any number of lanes: lanes that access the same word (the same address, or other bytes of it)
 share a wavefront. A phase therefore takes as many wavefronts as its busiest bank has distinct words. Source:
-CUDA C++ programming guide, shared memory.
+CUDA C++ programming guide, shared memory. Where pairs of lanes hold copies, phases of wide loads are joined
+(`phases`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triton_linear.lowering.interpreter.memory import Recorded
+from triton_linear.lowering.target.phases import Service
 from triton_linear.lowering.target.targets import Target
 
 WORD_BYTES = 4
@@ -47,6 +49,31 @@ def wavefronts(
     fewest = -(-distinct.sum(axis=-1) // banks)
     shape = (*outer, phases)
     return busiest.reshape(shape).sum(axis=-1), fewest.reshape(shape).sum(axis=-1)
+
+
+def joins(addresses: npt.NDArray[np.int64], service: Service) -> npt.NDArray[np.bool_]:
+    """Whether phases of warp accesses are joined (`Service.of`). `addresses` has the lanes on its last axis."""
+    lanes = np.arange(addresses.shape[-1])
+    found = np.zeros(addresses.shape[:-1], bool)
+    for pair in service.pairs:
+        found |= (addresses == addresses[..., lanes ^ pair]).all(axis=-1)
+    return found
+
+
+def _by_warp(
+    addresses: npt.NDArray[np.int64], width: int, service: Service
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """`wavefronts` of warps with all of their lanes, in the order of lanes."""
+    lanes = addresses.shape[-1]
+    if lanes < service.count:
+        return wavefronts(addresses, width, lanes, service.banks)
+    counts, fewest = wavefronts(addresses[..., list(service.order(lanes))], width, service.count, service.banks)
+    joined = joins(addresses, service) if lanes >= service.joined.count else np.zeros(counts.shape, bool)
+    if joined.any():
+        service = service.joined
+        served = addresses[joined][:, list(service.order(lanes))]
+        counts[joined], fewest[joined] = wavefronts(served, width, service.count, service.banks)
+    return counts, fewest
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +151,9 @@ def costs(recorded: Sequence[Recorded], target: Target) -> tuple[CountedAccess, 
     for k in whole:
         alike.setdefault((recorded[k].kind, recorded[k].width, len(recorded[k].addresses)), []).append(k)
     for (kind, width, _), which in alike.items():
-        service = target.service(kind, width)
         lanes = min(target.lanes, len(recorded[which[0]].addresses))
         addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, lanes)
-        served = addresses[..., list(service.order(lanes))] if lanes >= service.count else addresses
-        counts, fewest = wavefronts(served, width, min(lanes, service.count), service.banks)
+        counts, fewest = _by_warp(addresses, width, target.service(kind, width))
         for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
             found[k] = CountedAccess(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
     for k, access in enumerate(recorded):

@@ -294,13 +294,12 @@ ASSEMBLY: Final[dict[str, OnOperands]] = {
 }
 
 
-def _guarded(build: Builder, operands: list[Tree], inverted: bool) -> Tree:
+def _guarded(build: Builder, operands: list[Tree]) -> Tree:
     """A predicated multiplication by one; if the predicate is false, the result is the first operand."""
     kept, other, condition, factor = (build.scalar(operand) for operand in operands)
     if build.constants.get(factor) != 1:
         raise SimulationError("a guarded multiplication by anything but one is not interpreted")
-    yes, no = (kept, other) if inverted else (other, kept)
-    return select_scalar(build, condition, yes, no, 32)
+    return select_scalar(build, condition, other, kept, 32)
 
 
 def _packed_bytes(build: Builder, operands: list[Tree]) -> Tree:
@@ -334,8 +333,7 @@ TEXTS: Final[dict[str, OnOperands]] = {
     **dict.fromkeys((text for text, _ in ZERO.values()), lambda build, _: build.constant(0, 32)),
     SETTLE: lambda _, operands: operands[0],
     PACK: _packed_bytes,
-    GUARDED[0]: lambda build, operands: _guarded(build, operands, inverted=False),
-    GUARDED[1]: lambda build, operands: _guarded(build, operands, inverted=True),
+    GUARDED: _guarded,
 }
 
 

@@ -170,7 +170,7 @@ class ShufflePlan:
     @property
     def replacements(self) -> int:
         """Selects that are replacements (see `target.steps.Pick`)."""
-        return sum([isinstance(step, Pick) and step.replaced >= 0 for step in self.steps])
+        return sum([isinstance(step, Pick) and step.replaces for step in self.steps])
 
     def summary(self) -> str:
         """One line for people."""
@@ -238,7 +238,8 @@ class MemorySide:
     def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
         """Wavefronts of one access of a warp: one for each phase of the lanes that have an address."""
         addresses = self.slots * element_bytes * target.lanes // self.access_bytes
-        return addresses // target.service(kind, self.access_bytes).count
+        service = target.service(kind, self.access_bytes)
+        return addresses // (service if self.matrix else service.of(self.columns)).count
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,19 +334,14 @@ def with_replacements(steps: Sequence[Step], outputs: Sequence[int], given: int)
     marked: list[Step] = []
     gathered = replaced = 0
     for index, step in enumerate(steps):
-        if isinstance(step, Pick):
-            gathered += 1
-            whole = step.whole() if 2 * replaced < gathered else None
-            if whole is not None and len(whole) == 2:
-                free = [
-                    place
-                    for place, word in enumerate(step.sources)
-                    if last_use[word] == index
-                    and all(travelled[other] for other in step.sources if other != word)
-                ]
-                if free:
-                    marked.append(Pick(step.sources, step.masks, step.picks, free[0]))
-                    replaced += 1
-                    continue
         marked.append(step)
+        if not isinstance(step, Pick):
+            continue
+        gathered += 1
+        whole = step.whole() if 2 * replaced < gathered else None
+        if whole is not None and len(whole) == 2:
+            kept, other = (step.sources[place] for place in whole)
+            if kept != other and last_use[kept] == index and travelled[other]:
+                marked[-1] = replace(step, replaces=True)
+                replaced += 1
     return tuple(marked)

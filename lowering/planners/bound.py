@@ -176,26 +176,31 @@ class Bounds:
     element: ElementType
     target: Target
     bits: int
-    known: dict[tuple[Relation, int, int, int], LowerBound] = field(default_factory=dict)
+    known: dict[tuple[Relation, int, bool, int, int], LowerBound] = field(default_factory=dict)
 
     def of(self, source: BoundedSide, target: BoundedSide) -> LowerBound:
         """`least_cost` from one side to the other."""
         related = relation(source, target, bool(self.target.lane_instructions))
-        key = related, target.held, len(source.hardware.warp), len(source.hardware.block)
+        pairs = self.target.service(LOAD, self.target.max_access_bytes).pairs
+        joined = any(not f2.multiply_vector(target.hardware.lane, pair) for pair in pairs)
+        key = related, target.held, joined, len(source.hardware.warp), len(source.hardware.block)
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = LowerBound(related.reach, self._by_planner(*key))
         return found
 
-    def _by_planner(self, related: Relation, held: int, warp_bits: int, block_bits: int) -> dict[str, Cost]:
-        """The lower bound of each planner that may have a plan; `held`: rank of the destination's registers."""
+    def _by_planner(
+        self, related: Relation, held: int, joined: bool, warp_bits: int, block_bits: int
+    ) -> dict[str, Cost]:
+        """The lower bound of each planner that may have a plan; `held`: rank of the destination's registers.
+        joined: phases of the destination's loads may be (`Service.of`)."""
         reach, bits, strict, _, _ = related
         if reach == Reach.THREAD and not bits:
             return {"registers": Cost()}
         element, target = self.element, self.target
         table = target.costs
         warps = 1 << warp_bits
-        words = (1 << held) * element.memory_bytes / 4
+        words = (1 << held) * element.memory_bytes / 4 / (2 if joined else 1)
         stored = (element.memory_bytes << self.bits) / (target.lanes << warp_bits + block_bits) / 4
         across = _shared((stored, words), warps, target, table.cta_barrier, True)
         if reach > Reach.WARP:

@@ -16,7 +16,7 @@ def padded_wavefronts(
 
     Other warps take the same number if no bit of an address depends on both lanes and warps.
     """
-    service = target.service(kind, side.access_bytes)
+    service = target.service(kind, side.access_bytes).of(side.columns)
     lanes = f2.sums(side.columns[: target.lanes.bit_length() - 1])
     served = [lanes[lane] for lane in service.order(target.lanes)]
     words = max(1, side.access_bytes // target.bank_bytes)

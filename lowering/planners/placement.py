@@ -220,11 +220,11 @@ def _attempts(exchange: Exchange, common: Columns, limits: ExchangeLimits) -> li
             pairs.append((common, (*common, *load_extra[:count])))
 
     def time(pair: tuple[Columns, Columns]) -> float:
-        registers = exchange.store_register, exchange.load_register
-        return sum(
-            _side_time(kind, columns, len(vector), limits)
-            for kind, columns, vector in zip((STORE, LOAD), registers, pair, strict=True)
+        sides = (
+            (STORE, exchange.store_register, exchange.store_lane),
+            (LOAD, exchange.load_register, exchange.load_lane),
         )
+        return sum(_side_time(*side, len(vector), limits) for side, vector in zip(sides, pair, strict=True))
 
     taken = [pair for pair in pairs if pair[1] == common or not limits.avoids_loads_of(len(pair[1]))]
     return sorted(taken, key=time)
@@ -304,13 +304,18 @@ def _side(
     kind: str, vector: Columns, lanes: Columns, element_bytes: int, target: Target, side_by_side: Columns = ()
 ) -> Side:
     service = target.service(kind, element_bytes << len(vector))
+    if target.serves_alike:  # what loads need here, the loads of the reverse need where this stores
+        service = target.service(LOAD, element_bytes << len(vector)).of(lanes)
     banks = service.banks * target.bank_bytes // max(target.bank_bytes, element_bytes)
     phase = f2.extend((), side_by_side)[: len(service.lanes)] if side_by_side else service.columns(lanes)
     return Side(vector, phase, banks.bit_length() - 1)
 
 
-def _side_time(kind: str, registers: Columns, vector_bits: int, limits: ExchangeLimits) -> float:
+def _side_time(
+    kind: str, registers: Columns, lanes: Columns, vector_bits: int, limits: ExchangeLimits
+) -> float:
     """Clocks of one warp's accesses: their wavefronts, and one issue slot for each access."""
     accesses = (1 << f2.rank(registers)) >> vector_bits
-    phases = limits.target.lanes // limits.target.service(kind, limits.element_bytes << vector_bits).count
+    service = limits.target.service(kind, limits.element_bytes << vector_bits).of(lanes)
+    phases = limits.target.lanes // service.count
     return accesses * (phases * limits.target.costs.wavefront + limits.target.costs.alu)

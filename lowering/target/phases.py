@@ -4,6 +4,13 @@ A wave or warp is served in phases. The lanes of one phase are a coset of a subs
 always consecutive ones: a wide load of CDNA takes lanes 0 to 3 with 20 to 23. Lanes of different phases never
 conflict. Each bank gives one word in a wavefront.
 
+NVIDIA GPUs return at most 128 bytes of a load in a clock, so wide loads take several phases. A word for two
+lanes counts once if their numbers differ in the lowest bit alone, or in the next one alone, and if that is
+so for all lanes of the warp. Such a load takes half as many phases, of twice as many lanes; copies in more
+lanes make them no fewer. Stores take as many phases as without copies. (Measured on an H200: loads and stores
+of 4, 8 and 16 bytes, with copies in each pair of lane bits. NVIDIA says the same of compute capabilities 7.0
+to 7.5. Of others it is not assumed.)
+
 Sources. NVIDIA: `lowering/target/tiles.py`. AMD: the conflicts that nod-ai/amd-shark-ai measured pair by pair
 on MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs that HipKittens measured on
 MI355X (analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts")
@@ -17,7 +24,8 @@ stores of 96 bits like those of 128.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
@@ -28,15 +36,34 @@ LOAD, STORE = "load", "store"
 @dataclass(frozen=True, slots=True)
 class Service:
     """One phase: the lanes served with lane 0 are the xors of subsets of `lanes`; the phase has `banks`
-    banks."""
+    banks.
+
+    pairs: if all lanes whose numbers differ by one of these (xor) access the same address, two phases are one.
+    """
 
     lanes: tuple[int, ...]
     banks: int
+    pairs: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
         """Lanes of one phase."""
         return 1 << len(self.lanes)
+
+    @property
+    def joined(self) -> Service:
+        """Two phases that are one."""
+        return replace(self, lanes=(*self.lanes, 1 << len(self.lanes)))
+
+    def of(self, columns: Sequence[int]) -> Service:
+        """The phases of an access to whose addresses lane bit j contributes `columns[j]` by xor.
+
+        >>> wide = Service((1, 2, 4), 32, pairs=(1, 2))
+        >>> wide.of((16, 0, 32, 64, 128)).count, wide.of((16, 32, 0, 64, 128)).count
+        (16, 8)
+        """
+        copies = any(not f2.multiply_vector(columns, pair) for pair in self.pairs)
+        return self.joined if copies else self
 
     def order(self, lanes: int) -> tuple[int, ...]:
         """All `lanes` lanes of a warp, phase by phase.
@@ -65,6 +92,16 @@ def _order(phase: tuple[int, ...], lanes: int) -> tuple[int, ...]:
 def consecutive(count: int, banks: int = 32) -> Service:
     """Phases of `count` consecutive lanes."""
     return Service(f2.identity(count.bit_length() - 1), banks)
+
+
+def nvidia(lanes: Mapping[int, int], joins: bool) -> Services:
+    """Phases of `lanes[size]` consecutive lanes; with `joins`, those of loads of copies are joined."""
+    return {
+        (kind, size): replace(service, pairs=(1, 2))
+        if joins and kind == LOAD and service.count < 32
+        else service
+        for (kind, size), service in uniform(lanes).items()
+    }
 
 
 def uniform(lanes: Mapping[int, int]) -> Services:

@@ -19,15 +19,14 @@ class Pick:
 
     Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything.
 
-    `replaced` is -1, or the position in `sources` of a word that no later step reads, in a choice between two
-    whole words. The step is then a *replacement*: it may overwrite that word in the threads that take the
-    other.
+    With `replaces`, the step is a *replacement*: a choice between two whole words, of which no later step reads
+    that of alternative 0. It may overwrite that word in the threads that take the other.
     """
 
     sources: tuple[int, ...]
     masks: tuple[int, ...]
     picks: tuple[tuple[int, ...], ...]
-    replaced: int = -1
+    replaces: bool = False
 
     def whole(self) -> tuple[int, ...] | None:
         """The position of the source that each of one or two alternatives takes whole.

@@ -174,9 +174,10 @@ class Target:
 
     @property
     def serves_alike(self) -> bool:
-        """True if loads from shared memory take the phases of stores, and plans take loads of every width."""
+        """True if loads from shared memory take the phases of stores (where none are joined), and plans take
+        loads of every width."""
         return not self.loads_not_taken and all(
-            service == self.services[LOAD, width]
+            service == replace(self.services[LOAD, width], pairs=())
             for (kind, width), service in self.services.items()
             if kind == STORE
         )
@@ -341,7 +342,7 @@ def _make(name: str, kib: int) -> Target:
             32,
             kib * 1024,
             replace(_NVIDIA, float_alu=0.5) if name == "cuda:80" else _NVIDIA,
-            phases.uniform(tiles.phase_lanes(capability)),
+            phases.nvidia(tiles.phase_lanes(capability), joins=name in _MEASURED),
             replace(policy, scratch_bytes=scratch, vector_words=words),
             memory.published(name),
             _MEASURED.get(name, ""),

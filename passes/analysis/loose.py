@@ -69,14 +69,15 @@ def gives_loose_bytes(conversion: Operation) -> bool:
 
 
 def loose_sides(conversion: Operation, bits: int) -> int:
-    """1 if arithmetic on elements of 8 to `bits` bits gives the operand of a conversion, plus 2 if arithmetic
-    is all that uses the result; each element then has a register of its own there."""
+    """1 if arithmetic on elements of up to `bits` bits gives the operand of a conversion, plus 2 if arithmetic
+    is all that uses the result; each element then has a register of its own there. Those of fewer than 8 bits
+    count as bytes."""
     source, result = conversion.operands[0], conversion.results[0]
     try:
-        width = element_of(source.type).bits
+        width = max(BYTE, element_of(source.type).bits)
     except ValueError:
         return 0
-    if not BYTE <= width <= bits:
+    if width > bits:
         return 0
     return int(_is_from_arithmetic(source, set())) + 2 * int(_are_all_arithmetic(result))
 

@@ -54,8 +54,8 @@ class Residency:
     def of(gpu: Target, ops: Sequence[Operation], own_warps: int, table: LayoutTable) -> Residency:
         """The residency of the kernel with these operations."""
         policy, specialised = gpu.policy, [op for op in ops if op.name == WARP_SPECIALIZE]
-        if specialised and policy.region_scratch_bytes < policy.warp_scratch_bytes:
-            gpu = target(with_policy(gpu, warp_scratch_bytes=policy.region_scratch_bytes).spelled)
+        if specialised:
+            gpu = target(_beside_regions(gpu).spelled)
         if policy.state_warps < gpu.likely_warps and carries_state(ops):
             return Residency(_priced_for(gpu, policy.state_warps), None, own_warps)
         if not specialised:
@@ -74,6 +74,17 @@ class Residency:
     def gpu_for_warps(self, warps: int) -> Target:
         """The GPU for which layouts and plans are priced in a region of `warps` warps."""
         return self.gpu if self.ctas is None else _priced_for(self.gpu, self.ctas * warps)
+
+
+def _beside_regions(gpu: Target) -> Target:
+    """The GPU with the thresholds of kernels with warp-specialised regions."""
+    policy = gpu.policy
+    return with_policy(
+        gpu,
+        warp_scratch_bytes=min(policy.warp_scratch_bytes, policy.region_scratch_bytes),
+        matrix_load_bytes=max(policy.matrix_load_bytes, policy.region_matrix_bytes),
+        matrix_store_bytes=max(policy.matrix_store_bytes, policy.region_matrix_bytes),
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -43,14 +43,17 @@ class Kind:
             else _matrix_instructions(self.name, self.element_bytes, self.target, self.lane_bits)
         )
 
-    def conflicts(self, size: int, lanes: Sequence[int | None]) -> int:
-        """Accesses to the busiest bank, by lanes that access `size` bytes each at these offsets. A lower bound
-        if the offset of some lane is unknown (None)."""
-        service = self.target.service(self.name, size)
+    def conflicts(self, size: int, lanes: Sequence[int | None]) -> float:
+        """Accesses to the busiest bank, by lanes that access `size` bytes each at these offsets: the factor on
+        wavefronts without conflicts. It is half as large where phases are joined (`Service.of`). A lower bound
+        if the offset of some lane is unknown (None), and no copies are there."""
+        service, part = self.target.service(self.name, size), 1.0
         known = [offset or 0 for offset in lanes]
         unknown = sum(1 << lane for lane, offset in enumerate(lanes) if offset is None)
+        if any(not pair & unknown and not f2.multiply_vector(known, pair) for pair in service.pairs):
+            service, part = service.joined, 0.5
         together = [f2.multiply_vector(known, lane) for lane in service.lanes if not lane & unknown]
-        return _conflicts(together, size, service.banks, self.target.bank_bytes)
+        return _conflicts(together, size, service.banks, self.target.bank_bytes) * part
 
     def without_conflicts(self, register_bits: int, size: int) -> int:
         """Wavefronts without bank conflicts for 2^`register_bits` elements of each lane, `size` bytes at
@@ -73,13 +76,13 @@ class Kind:
         return None
 
     def served(self, size: int) -> tuple[int, ...] | None:
-        """The lane bits whose offsets `conflicts` depends on, in any order; None if it depends on sums of
-        them."""
+        """The lane bits whose offsets `conflicts` depends on where lanes hold no copies, in any order; None if
+        it depends on sums of them."""
         return _single_bits(self.target.service(self.name, size).lanes)
 
     def wavefronts(self, registers: tuple[int, ...], size: int, lanes: Sequence[int]) -> int:
         """Wavefronts of a warp whose registers and lanes have these offsets, `size` bytes a thread at once."""
-        plain = self.without_conflicts(_rank(registers), size) * self.conflicts(size, lanes)
+        plain = int(self.without_conflicts(_rank(registers), size) * self.conflicts(size, lanes))
         by_matrices = self.by_matrices(registers, lanes)
         return plain if by_matrices is None else min(plain, by_matrices)
 

@@ -130,7 +130,7 @@ class _Making:
     bits: Mapping[Basis, int]
     widths: Mapping[int, tuple[int, ...] | None]
     register_bits: int
-    asked: dict[tuple[int, object], int] = field(default_factory=dict)
+    asked: dict[tuple[int, object], float] = field(default_factory=dict)
     moves: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @functools.cached_property
@@ -213,9 +213,11 @@ class _Making:
             if each.suit(there)
         ]
         bound = None if matrices else below
-        conflicts: dict[int, int] = {}
+        conflicts: dict[int, float] = {}
         if bound is not None:
-            conflicts = {size: self._conflicts(size, lanes) for size in self.widths}
+            # Copies in lanes that are still open may join phases.
+            part = 1.0 if all(map(any, self.lanes)) else 0.5
+            conflicts = {size: part * self._conflicts(size, lanes) for size in self.widths}
             if all(self._least(size) * count >= bound for size, count in conflicts.items()):
                 return []
         open_lanes = [lane for lane in range(len(self.lanes)) if lane not in stay]
@@ -240,7 +242,7 @@ class _Making:
             for lane, bit in zip(open_lanes, filling, strict=True):
                 lanes[lane] = bit
             size, whole = counted
-            wavefronts = whole * self._conflicts(size, lanes)
+            wavefronts = int(whole * self._conflicts(size, lanes))
             for asked in matrices:
                 for lane, suitable in asked:
                     if lanes[lane] not in suitable:
@@ -293,12 +295,14 @@ class _Making:
             found = self.moves[lanes] = size, whole
         return found
 
-    def _conflicts(self, size: int, lanes: Sequence[int | None]) -> int:
+    def _conflicts(self, size: int, lanes: Sequence[int | None]) -> float:
         """`Kind.conflicts` of lanes with these vectors, each told by its bit."""
         served, together = self.widths[size], 0
         for lane in served or ():
             together |= lanes[lane] or 0
-        key = size, tuple(lanes) if served is None else together
+        pairs = self.kind.target.service(self.kind.name, size).pairs
+        has_copies = any(lanes[pair.bit_length() - 1] == 0 for pair in pairs)
+        key = size, tuple(lanes) if served is None or has_copies else together
         found = self.asked.get(key)
         if found is None:
             there = [None if bit is None else self.place[bit] for bit in lanes]

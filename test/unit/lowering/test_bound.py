@@ -119,7 +119,7 @@ def test_no_selects_are_replaced_where_that_cannot_pay(name):
             continue
         given = max(1, plan.source_registers // plan.slots)
         bare = replace(
-            plan, steps=tuple(replace(s, replaced=-1) if isinstance(s, Pick) else s for s in plan.steps)
+            plan, steps=tuple(replace(s, replaces=False) if isinstance(s, Pick) else s for s in plan.steps)
         )
         beside = replace(bare, steps=with_replacements(bare.steps, bare.outputs, given))
         pays = cost_of_shuffle(bare, element, gpu).clocks > gpu.policy.replacing * (

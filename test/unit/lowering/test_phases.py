@@ -3,13 +3,18 @@ tables say."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from plan_cases import random_pair
 
+from triton_linear.dialect import f2
+from triton_linear.lowering.interpreter.counts import costs
+from triton_linear.lowering.interpreter.memory import Recorded
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.planners.conversion import conversion
@@ -51,6 +56,37 @@ def test_phases_are_those_measured(name: str, kind: str, size: int) -> None:
     wanted = [{lane + half for lane in lanes} for half in range(0, gpu.lanes, 32) for lanes in sets]
     assert service.banks == banks
     assert sorted(map(sorted, found)) == sorted(map(sorted, wanted))
+
+
+COPIES = {
+    ("load", 4): (1, 1),
+    ("load", 8): (2, 1),
+    ("load", 16): (4, 2),
+    ("store", 8): (2, 2),
+    ("store", 16): (4, 4),
+}
+"""Clocks of an access on an H200; the second where lanes that differ in bit 0, or in bit 1, hold copies."""
+
+
+@pytest.mark.parametrize(("kind", "size"), COPIES)
+def test_copies_in_pairs_of_lanes_join_phases_of_loads(kind: str, size: int) -> None:
+    """Those in other lanes do not, and those in more lanes join no more. The interpreter counts the same."""
+    gpu = target("cuda:90")
+    alone, paired = COPIES[kind, size]
+    for copied in itertools.chain.from_iterable(itertools.combinations(range(5), n) for n in range(6)):
+        columns = [0] * 5
+        for number, bit in enumerate(bit for bit in range(5) if bit not in copied):
+            columns[bit] = size << number
+        expected = paired if {0, 1} & set(copied) else alone
+        assert 32 // gpu.service(kind, size).of(columns).count == expected
+        access = Recorded(0, kind, size, np.array(f2.sums(columns), np.int64))
+        (counted,) = costs([access], gpu)
+        assert counted.wavefronts == expected >= counted.minimum
+
+
+@pytest.mark.parametrize("name", ["cuda:80", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200"])
+def test_copies_join_no_phases_where_that_was_not_measured(name: str) -> None:
+    assert not any(service.pairs for service in target(name).services.values())
 
 
 def test_gfx950_takes_fewer_loads_of_64_bits() -> None:

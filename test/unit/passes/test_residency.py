@@ -108,6 +108,24 @@ def test_where_ctas_are_not_counted_the_policy_says() -> None:
     assert likely_warps(kernel(), "hip:gfx942") == [8, 8]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "matrices"),
+    [
+        ("cuda:90", (8, 8)),
+        ("cuda:90{region_matrix_bytes=0}", (4, 4)),
+        ("cuda:90{matrix_store_bytes=16}", (8, 16)),
+        ("hip:gfx942", (4, 4)),
+    ],
+)
+def test_matrix_instructions_move_words_in_regions(gpu: str, matrices: tuple[int, int]) -> None:
+    module = kernel()
+    ops = operations(module.operation)
+    priced = Residency.of(target(gpu), ops, 4, LayoutTable()).gpu_for(
+        next(op for op in ops if op.name == "ttg.convert_layout")
+    )
+    assert (priced.policy.matrix_load_bytes, priced.policy.matrix_store_bytes) == matrices
+
+
 def test_exchanges_in_regions_go_in_rounds() -> None:
     """A warp has 8 KiB: four rounds of 2 KiB, with a barrier of the warp between them."""
     gpu = target("cuda:90")

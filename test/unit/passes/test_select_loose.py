@@ -41,7 +41,8 @@ IN_COLUMNS = WARP.format(
 
 
 @pytest.mark.parametrize(
-    ("policy", "left"), [("", True), ("{loose_shuffles=1000}", False), ("{leaves_loose_bytes=0}", False)]
+    ("policy", "left"),
+    [("", True), ("{loose_bits=0,loose_shuffles=1000}", False), ("{leaves_loose_bytes=0}", False)],
 )
 def test_shuffles_of_loose_bytes_are_tritons_where_they_take_a_quarter_more(policy: str, left: bool) -> None:
     root = module(layouts=(IN_ROWS, IN_COLUMNS), shape=(256, 32))

@@ -71,10 +71,10 @@ def test_plans_of_other_elements_shrink_too(element: str) -> None:
 
 
 WIDE = (
-    "#ttg.linear<{register = [[0, 1], [0, 2], [0, 4], [0, 16], [0, 32], [0, 128], [1, 0], [16, 0]], "
-    "lane = [[4, 0], [0, 64], [8, 0], [2, 0], [0, 8]], warp = [[32, 0], [64, 0]], block = []}>",
-    "#ttg.linear<{register = [[0, 1], [0, 2], [0, 4], [0, 64], [0, 128], [1, 0], [4, 0], [8, 0]], "
-    "lane = [[16, 0], [0, 32], [0, 16], [2, 0], [0, 8]], warp = [[32, 0], [64, 0]], block = []}>",
+    "#ttg.linear<{register = [[0, 1], [0, 2], [16, 0], [0, 128], [0, 16], [2, 0], [0, 4], [0, 8]], "
+    "lane = [[4, 0], [0, 64], [1, 0], [0, 32], [8, 0]], warp = [[32, 0], [64, 0]], block = []}>",
+    "#ttg.linear<{register = [[0, 8], [0, 2], [16, 0], [0, 32], [0, 16], [2, 0], [1, 0], [0, 1]], "
+    "lane = [[4, 0], [0, 64], [8, 0], [0, 128], [0, 4]], warp = [[32, 0], [64, 0]], block = []}>",
 )
 """A thread holds 256 registers, so that the conversion is priced for the warps of one CTA."""
 

@@ -38,14 +38,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/words",
-        "WordWriter._gather",
-        "step.replaced == whole[0]",
-        "step.replaced != whole[0]",
-        "which word is replaced",
-        "test/unit/lowering/test_words.py",
-    ),
-    emitted(
-        "emit/words",
         "WordWriter._selector",
         'f"{one}, {zero} : i1"',
         'f"{zero}, {one} : i1"',

@@ -172,9 +172,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     emitted(
         "emit/machines",
         "_Nvidia.replace",
-        "GUARDED[inverted]",
-        "GUARDED[not inverted]",
-        "predicate of a replacement",
+        "(kept, other, condition, one)",
+        "(other, kept, condition, one)",
+        "operands of a replacement",
     ),
     emitted(
         "emit/machines",

@@ -29,7 +29,9 @@ from triton_linear.passes.widening.widen import WidenAccesses
 from triton_linear.tools.support.compile import DEFAULTS, compile_text
 
 GPUS = ("cuda:90", "cuda:100")
-ALIKE = with_policy(target("cuda:90"), counts_ctas_of_regions=False, region_scratch_bytes=UNBOUNDED).spelled
+ALIKE = with_policy(
+    target("cuda:90"), counts_ctas_of_regions=False, region_scratch_bytes=UNBOUNDED, region_matrix_bytes=0
+).spelled
 """A GPU on which a region is priced as a kernel by itself is."""
 NVIDIA = [path for path in MODULES if '"cuda:' in path.read_text() and '"ttg.num-ctas" = 1' in path.read_text()]
 CLUSTERS = [[(1, 0)], [(0, 1)], [(1, 0), (0, 1)], [(0, 1), (0, 0)], [(2, 0), (1, 0)]]
