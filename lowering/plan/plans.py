@@ -235,11 +235,14 @@ class MemorySide:
         """Accesses of a thread in all rounds."""
         return sum(map(len, self.rounds))
 
-    def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
-        """Wavefronts of one access of a warp: one for each phase of the lanes that have an address."""
+    def wavefronts(self, kind: str, element_bytes: int, target: Target, joins: bool = True) -> int:
+        """Wavefronts of one access of a warp: one for each phase of the lanes that have an address.
+
+        joins: copies in lanes may join phases, as in the memory of the own CTA.
+        """
         addresses = self.slots * element_bytes * target.lanes // self.access_bytes
         service = target.service(kind, self.access_bytes)
-        return addresses // (service if self.matrix else service.of(self.columns)).count
+        return addresses // (service.of(self.columns) if joins and not self.matrix else service).count
 
 
 @dataclass(frozen=True, slots=True)

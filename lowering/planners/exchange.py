@@ -76,7 +76,7 @@ def cheapest(
 def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
     """The cost of a plan that makes the words of its accesses with `alu` instructions."""
     wavefronts = sum(
-        len(accesses) * side.wavefronts(kind, plan.element_bytes, target)
+        len(accesses) * side.wavefronts(kind, plan.element_bytes, target, plan.ranks is None)
         if plan.padding is None
         else padded_wavefronts(plan.padding, side, accesses, kind, target)
         for kind, side in ((STORE, plan.store), (LOAD, plan.load))

@@ -220,11 +220,10 @@ def _attempts(exchange: Exchange, common: Columns, limits: ExchangeLimits) -> li
             pairs.append((common, (*common, *load_extra[:count])))
 
     def time(pair: tuple[Columns, Columns]) -> float:
-        sides = (
-            (STORE, exchange.store_register, exchange.store_lane),
-            (LOAD, exchange.load_register, exchange.load_lane),
+        return sum(
+            _side_time(kind, exchange, len(vector), limits)
+            for kind, vector in zip((STORE, LOAD), pair, strict=True)
         )
-        return sum(_side_time(*side, len(vector), limits) for side, vector in zip(sides, pair, strict=True))
 
     taken = [pair for pair in pairs if pair[1] == common or not limits.avoids_loads_of(len(pair[1]))]
     return sorted(taken, key=time)
@@ -282,8 +281,8 @@ def _swizzled(
     swizzle = optimal_swizzle(
         rounds,
         rest,
-        _side(STORE, store, exchange.store_lane, element_bytes, target),
-        _side(LOAD, load, exchange.load_lane, element_bytes, target, side_by_side),
+        _side(STORE, store, exchange, element_bytes, target),
+        _side(LOAD, load, exchange, element_bytes, target, side_by_side),
         word_bits,
         (*exchange.store_threads, *exchange.load_threads),
         side_by_side,
@@ -301,21 +300,29 @@ def _swizzled(
 
 
 def _side(
-    kind: str, vector: Columns, lanes: Columns, element_bytes: int, target: Target, side_by_side: Columns = ()
+    kind: str,
+    vector: Columns,
+    exchange: Exchange,
+    element_bytes: int,
+    target: Target,
+    side_by_side: Columns = (),
 ) -> Side:
-    service = target.service(kind, element_bytes << len(vector))
-    if target.serves_alike:  # what loads need here, the loads of the reverse need where this stores
-        service = target.service(LOAD, element_bytes << len(vector)).of(lanes)
+    lanes = exchange.load_lane if kind == LOAD else exchange.store_lane
+    # What loads need here, the loads of the reverse need where this stores. Those from other CTAs are not joined.
+    like = LOAD if target.serves_alike and not exchange.is_far else kind
+    service = target.service(like, element_bytes << len(vector))
+    if not exchange.is_far:
+        service = service.of(lanes)
     banks = service.banks * target.bank_bytes // max(target.bank_bytes, element_bytes)
     phase = f2.extend((), side_by_side)[: len(service.lanes)] if side_by_side else service.columns(lanes)
     return Side(vector, phase, banks.bit_length() - 1)
 
 
-def _side_time(
-    kind: str, registers: Columns, lanes: Columns, vector_bits: int, limits: ExchangeLimits
-) -> float:
+def _side_time(kind: str, exchange: Exchange, vector_bits: int, limits: ExchangeLimits) -> float:
     """Clocks of one warp's accesses: their wavefronts, and one issue slot for each access."""
+    registers = exchange.load_register if kind == LOAD else exchange.store_register
+    lanes = exchange.load_lane if kind == LOAD else exchange.store_lane
     accesses = (1 << f2.rank(registers)) >> vector_bits
-    service = limits.target.service(kind, limits.element_bytes << vector_bits).of(lanes)
-    phases = limits.target.lanes // service.count
+    service = limits.target.service(kind, limits.element_bytes << vector_bits)
+    phases = limits.target.lanes // (service if exchange.is_far else service.of(lanes)).count
     return accesses * (phases * limits.target.costs.wavefront + limits.target.costs.alu)

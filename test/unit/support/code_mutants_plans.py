@@ -72,7 +72,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "lowering/planners/placement.py",
         "_side",
-        "target.serves_alike",
+        "target.serves_alike and (not exchange.is_far)",
         "False",
         "lanes of joined phases meet in a bank",
         ("test/unit/lowering/test_plans.py::test_no_phase_of_an_exchange_conflicts",),
