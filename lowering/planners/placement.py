@@ -308,10 +308,9 @@ def _side(
     side_by_side: Columns = (),
 ) -> Side:
     lanes = exchange.load_lane if kind == LOAD else exchange.store_lane
-    # What loads need here, the loads of the reverse need where this stores. Those from other CTAs are not joined.
-    like = LOAD if target.serves_alike and not exchange.is_far else kind
-    service = target.service(like, element_bytes << len(vector))
-    if not exchange.is_far:
+    # What loads need here, the loads of the reverse need where this stores.
+    service = target.service(LOAD if target.serves_alike else kind, element_bytes << len(vector))
+    if not exchange.is_far:  # what comes from other CTAs comes by sectors
         service = service.of(lanes)
     banks = service.banks * target.bank_bytes // max(target.bank_bytes, element_bytes)
     phase = f2.extend((), side_by_side)[: len(service.lanes)] if side_by_side else service.columns(lanes)

@@ -358,3 +358,18 @@ def test_lanes_that_load_from_one_cta_lie_side_by_side() -> None:
     assert sum(map(len, plan.load.rounds)) == 2
     assert plan.far_sectors(32) == 2 * 4 * 7 / 8  # of eight CTAs one is the own
     assert run(code(plan), plan, src, dst).ok
+
+
+def test_loads_from_other_ctas_join_no_phases() -> None:
+    """With copies in pairs of lanes plans are those of a GPU without joined phases."""
+    gpu = target("cuda:90")
+    alone = replace(gpu, services={key: replace(one, pairs=()) for key, one in gpu.services.items()})
+    seen = 0
+    for src, dst, element in random_conversions(150):
+        if not {0} & set(dst.columns(LANE)[:2]):
+            continue
+        plans = [select(src, dst, element, each).plan for each in (gpu, alone)]
+        if isinstance(plans[0], SharedPlan) and plans[0].ranks is not None:
+            seen += 1
+            assert plans[0] == plans[1]
+    assert seen

@@ -72,10 +72,18 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "lowering/planners/placement.py",
         "_side",
-        "target.serves_alike and (not exchange.is_far)",
+        "target.serves_alike",
         "False",
         "lanes of joined phases meet in a bank",
         ("test/unit/lowering/test_plans.py::test_no_phase_of_an_exchange_conflicts",),
+    ),
+    CodeMutant(
+        "lowering/planners/placement.py",
+        "_side",
+        "not exchange.is_far",
+        "True",
+        "loads from other CTAs join phases",
+        ("test/unit/lowering/test_across_ctas.py::test_loads_from_other_ctas_join_no_phases",),
     ),
     CodeMutant(
         "passes/analysis/wavefronts.py",
