@@ -139,7 +139,7 @@ def test_it_takes_the_clocks_of_all_instructions_and_no_more_than_all_latencies(
 
 def test_a_kernel_with_regions_has_one_loop_in_which_they_wait() -> None:
     """What is left are the loops around both conversions of a kernel."""
-    (case,) = gpu_partitions.partition_cases(1, 1)
+    case = gpu_partitions.partition_cases(1, 2)[1]
     cubin = gpu_partitions.build(case, "stock", "cuda:90").cubin
     loops = loops_of(decoded(cubin), 90)
     left = without_dispatch(loops, decoded(cubin))
