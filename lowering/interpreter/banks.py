@@ -93,7 +93,7 @@ def _touch(
 ) -> Touch:
     width = len(registers) * element_bytes
     service = target.service(kind, width)
-    if joins(addresses, service):
+    if len(addresses) > service.count and joins(addresses, service):
         service = service.joined
     order = service.order(len(addresses))
     words = max(1, width // target.bank_bytes)

@@ -61,15 +61,14 @@ def joins(addresses: npt.NDArray[np.int64], service: Service) -> npt.NDArray[np.
 
 
 def _by_warp(
-    addresses: npt.NDArray[np.int64], width: int, service: Service
+    addresses: npt.NDArray[np.int64], width: int, service: Service, joining: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """`wavefronts` of warps with all of their lanes, in the order of lanes."""
     lanes = addresses.shape[-1]
     if lanes < service.count:
         return wavefronts(addresses, width, lanes, service.banks)
     counts, fewest = wavefronts(addresses[..., list(service.order(lanes))], width, service.count, service.banks)
-    joined = joins(addresses, service) if lanes >= service.joined.count else np.zeros(counts.shape, bool)
-    if joined.any():
+    if joining and lanes > service.count and (joined := joins(addresses, service)).any():
         service = service.joined
         served = addresses[joined][:, list(service.order(lanes))]
         counts[joined], fewest[joined] = wavefronts(served, width, service.count, service.banks)
@@ -147,13 +146,14 @@ def costs(recorded: Sequence[Recorded], target: Target) -> tuple[CountedAccess, 
     """The counts of each access, in order."""
     found: dict[int, CountedAccess] = {}
     whole = [k for k, r in enumerate(recorded) if r.threads is None]
-    alike: dict[tuple[str, int, int], list[int]] = {}
+    alike: dict[tuple[str, int, bool, int], list[int]] = {}
     for k in whole:
-        alike.setdefault((recorded[k].kind, recorded[k].width, len(recorded[k].addresses)), []).append(k)
-    for (kind, width, _), which in alike.items():
+        key = recorded[k].kind, recorded[k].width, recorded[k].joins, len(recorded[k].addresses)
+        alike.setdefault(key, []).append(k)
+    for (kind, width, joining, _), which in alike.items():
         lanes = min(target.lanes, len(recorded[which[0]].addresses))
         addresses = np.stack([recorded[k].addresses for k in which]).reshape(len(which), -1, lanes)
-        counts, fewest = _by_warp(addresses, width, target.service(kind, width))
+        counts, fewest = _by_warp(addresses, width, target.service(kind, width), joining)
         for k, count, minimum in zip(which, counts.sum(axis=1), fewest.sum(axis=1), strict=True):
             found[k] = CountedAccess(recorded[k].operation, recorded[k].kind, width, int(count), int(minimum))
     for k, access in enumerate(recorded):
@@ -165,7 +165,15 @@ def costs(recorded: Sequence[Recorded], target: Target) -> tuple[CountedAccess, 
 def _part(access: Recorded, threads: npt.NDArray[np.intp], target: Target) -> CountedAccess:
     """The count of an access by some of the threads; an inactive lane counts as one with an active lane's
     address."""
-    service = target.service(access.kind, access.width)
+    service, lanes = target.service(access.kind, access.width), np.arange(target.lanes)
+    if len(threads) % target.lanes == 0:
+        warps = threads.reshape(-1, target.lanes)
+        if (warps % target.lanes == lanes).all() and (warps - lanes == warps[:, :1]).all():
+            addresses = access.addresses.reshape(warps.shape)
+            counts, fewest = _by_warp(addresses, access.width, service, access.joins)
+            return CountedAccess(
+                access.operation, access.kind, access.width, int(counts.sum()), int(fewest.sum())
+            )
     place = np.argsort(service.order(target.lanes))
     phases = (threads // target.lanes * target.lanes + place[threads % target.lanes]) // service.count
     count = minimum = 0

@@ -70,13 +70,15 @@ class Race:
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """An executed access. `addresses`: one for each thread that gave one. `threads`: these threads, if only
-    some threads executed it."""
+    some threads executed it. `joins`: copies in lanes may join phases (`phases`): it is no matrix instruction
+    and no thread accesses the memory of another CTA."""
 
     operation: int
     kind: str
     width: int
     addresses: npt.NDArray[np.int64]
     threads: Indices | None = None
+    joins: bool = True
 
 
 @dataclass(slots=True)
@@ -393,7 +395,7 @@ class SharedMemory:
                 raise SimulationError(f"{kind} address depends on the data converted")
             address = address[:1]
         flat = np.broadcast_to(address[0], threads.shape)
-        holder = threads // self.cta_threads + self.home
+        own = holder = threads // self.cta_threads + self.home
         if self.ctas > 1:
             window = (flat >> np.uint64(WINDOW_BITS)).astype(np.int64)
             holder = np.where(window > 0, window - 1, holder)
@@ -417,8 +419,10 @@ class SharedMemory:
                 f"multiple of {piece}"
             )
         who = None if self.active is None else threads
+        joins = rows is None and bool((holder == own).all())
         for k in range(pieces):
-            self.recorded.append(Recorded(operation, kind, piece, flat.astype(np.int64) + k * piece, who))
+            at_piece = flat.astype(np.int64) + k * piece
+            self.recorded.append(Recorded(operation, kind, piece, at_piece, who, joins))
         return offset + holder * self._stride
 
     def check_promise(self, address: Bits, alignment: int) -> None:

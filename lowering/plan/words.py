@@ -103,8 +103,12 @@ class WordBuilder:
             (first, low), (second, high) = map(self._half, split.parts)
             picked = tuple([high[slot] + self.slots if slot in split.slots else low[slot] for slot in own])
             step = Pick((first, second), (), (picked,))
-        if first == second:
-            raise AssertionError("both parts of a word are the same word")
+        if first == second:  # both halves found room in it
+            step = replace(
+                step,
+                sources=(first,),
+                picks=tuple(tuple(pick % self.slots for pick in row) for row in step.picks),
+            )
         return self._append(wanted, step)
 
     def _half(self, wanted: _WordRequest) -> tuple[int, Row]:

@@ -200,12 +200,12 @@ class Bounds:
         element, target = self.element, self.target
         table = target.costs
         warps = 1 << warp_bits
-        words = (1 << held) * element.memory_bytes / 4 / (2 if joined else 1)
+        words = (1 << held) * element.memory_bytes / 4
         stored = (element.memory_bytes << self.bits) / (target.lanes << warp_bits + block_bits) / 4
-        across = _shared((stored, words), warps, target, table.cta_barrier, True)
+        across = _shared((stored, words), warps, target, table.cta_barrier, True, joined)
         if reach > Reach.WARP:
             return {"cta-shared": across}
-        by_planner = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False)}
+        by_planner = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False, joined)}
         by_planner["cta-shared"] = across
         made = max(1.0, words)
         if reach == Reach.THREAD:
@@ -264,13 +264,16 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
     return Cost(table.clocks(shuffles * table.shuffle, alu, beside), busy + wait)
 
 
-def _shared(sides: tuple[float, float], warps: int, target: Target, barrier: float, meets: bool) -> Cost:
+def _shared(
+    sides: tuple[float, float], warps: int, target: Target, barrier: float, meets: bool, joined: bool
+) -> Cost:
     """The bound of an exchange through shared memory; `sides`: words that a thread stores, and that it
     loads."""
     table = target.costs
+    stored, loaded = sides
     wavefronts = sum(
         max(1.0, side * 4 * target.lanes / target.most_bytes(kind))
-        for kind, side in zip((STORE, LOAD), sides, strict=True)
+        for kind, side in ((STORE, stored), (LOAD, loaded / 2 if joined else loaded))
     )
     accesses = sum(max(1.0, side * 4 / target.max_access_bytes) for side in sides)
     latency = table.alone * warps * wavefronts * table.wavefront

@@ -177,9 +177,9 @@ class Target:
         """True if loads from shared memory take the phases of stores (where none are joined), and plans take
         loads of every width."""
         return not self.loads_not_taken and all(
-            service == replace(self.services[LOAD, width], pairs=())
+            (service.lanes, service.banks) == (load.lanes, load.banks)
             for (kind, width), service in self.services.items()
-            if kind == STORE
+            if kind == STORE and (load := self.services[LOAD, width])
         )
 
     @property

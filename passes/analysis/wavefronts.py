@@ -44,13 +44,14 @@ class Kind:
         )
 
     def conflicts(self, size: int, lanes: Sequence[int | None]) -> float:
-        """Accesses to the busiest bank, by lanes that access `size` bytes each at these offsets: the factor on
-        wavefronts without conflicts. It is half as large where phases are joined (`Service.of`). A lower bound
-        if the offset of some lane is unknown (None), and no copies are there."""
+        """The factor on wavefronts without conflicts, for lanes that access `size` bytes each at these offsets:
+        accesses to the busiest bank, half of them where phases are joined (`Service.of`). If the offset of some
+        lane is unknown (None), a lower bound for those without copies."""
         service, part = self.target.service(self.name, size), 1.0
         known = [offset or 0 for offset in lanes]
         unknown = sum(1 << lane for lane, offset in enumerate(lanes) if offset is None)
-        if any(not pair & unknown and not f2.multiply_vector(known, pair) for pair in service.pairs):
+        copies = any(not pair & unknown and not f2.multiply_vector(known, pair) for pair in service.pairs)
+        if copies and len(lanes) > len(service.lanes):
             service, part = service.joined, 0.5
         together = [f2.multiply_vector(known, lane) for lane in service.lanes if not lane & unknown]
         return _conflicts(together, size, service.banks, self.target.bank_bytes) * part

@@ -215,9 +215,10 @@ class _Making:
         bound = None if matrices else below
         conflicts: dict[int, float] = {}
         if bound is not None:
-            # Copies in lanes that are still open may join phases.
-            part = 1.0 if all(map(any, self.lanes)) else 0.5
-            conflicts = {size: part * self._conflicts(size, lanes) for size in self.widths}
+            conflicts = {size: self._conflicts(size, lanes) for size in self.widths}
+            if not all(map(any, self.lanes)):  # copies in lanes that are still open may join phases
+                service = {size: self.kind.target.service(self.kind.name, size) for size in self.widths}
+                conflicts = {size: n / 2 if service[size].pairs else n for size, n in conflicts.items()}
             if all(self._least(size) * count >= bound for size, count in conflicts.items()):
                 return []
         open_lanes = [lane for lane in range(len(self.lanes)) if lane not in stay]

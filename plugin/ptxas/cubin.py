@@ -209,8 +209,8 @@ def without_dispatch(
 ) -> list[tuple[int, int]]:
     """These loops without the one in which the warps of warp-specialised regions wait for work.
 
-    That loop has no condition: a branch at the end of each region leads back to its beginning,
-    and each region runs once in a kernel.
+    That loop has no condition: a branch at the end of each region leads back to its beginning. LLVM gives other
+    loops a single such branch, with a condition. A region counts as if it ran once in a kernel.
     """
     ends: dict[int, list[int]] = {}
     for first, last in loops:

@@ -99,3 +99,16 @@ def test_gfx950_takes_fewer_loads_of_64_bits() -> None:
             assert isinstance(plan, SharedPlan)
             seen[0 if plan.load.matrix else plan.load.access_bytes] += 1
     assert widths[0][8] < widths[1][8], widths
+
+
+def test_matrix_loads_and_loads_from_other_ctas_join_no_phases() -> None:
+    """Nor does the interpreter count them so; whole warps among some threads it does."""
+    columns = [0, 16, 32, 64, 128]
+    addresses = np.array(f2.sums(columns), np.int64)
+    accesses = [
+        Recorded(0, "load", 16, addresses),
+        Recorded(0, "load", 16, addresses, joins=False),
+        Recorded(0, "load", 16, addresses, np.arange(32, 64)),
+        Recorded(0, "load", 16, addresses[:16], np.arange(16)),
+    ]
+    assert [found.wavefronts for found in costs(accesses, target("cuda:90"))] == [2, 4, 2, 2]

@@ -151,6 +151,15 @@ def test_words_of_which_half_is_read_share_one() -> None:
     assert builder.gather((), [wanted[1]]) == made[1] and len(builder.steps) == 4
 
 
+def test_halves_of_one_word_are_picked_from_it() -> None:
+    """The second half finds room in the word that has the first."""
+    builder = WordBuilder(4, 3)
+    builder.gather((), [[(0, 1), (1, 0), (2, 3), (2, 1)]])
+    half = builder.gather((), [[(0, 1), (1, 0), None, None]])
+    made = builder.gather((), [[(half, 0), (half, 1), (0, 2), (1, 3)]])
+    assert evaluate(builder, 0)[made] == [(0, 1), (1, 0), (0, 2), (1, 3)]
+
+
 @pytest.mark.parametrize("slots", [2, 4])
 def test_random_words_share_others_by_conditions(slots: int) -> None:
     """Many words of the same few others, in any thread, and after a copy of the program."""

@@ -96,7 +96,8 @@ def test_placements_below_so_many_wavefronts_are_those_among_all(name: str) -> N
 
 
 def test_bytes_that_lie_the_other_way_are_stored_in_words() -> None:
-    """64x128 of 8 bits from rows to columns: `st.shared.b8` of 32 wavefronts each, or words of four."""
+    """64x128 of 8 bits from rows to columns: `st.shared.b8` of 32 wavefronts each, or words of four. What takes
+    half as many wavefronts wants a conversion that goes through shared memory itself."""
     case = Case("cuda:90", 4, (64, 128), "f8E4M3FN", ROWS, TURNED, is_store=True)
     assert case.wavefronts(ours=False) == 2048
     assert case.wavefronts(ours=True) <= 512

@@ -64,7 +64,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "lowering/interpreter/counts.py",
         "_by_warp",
-        "joined.any()",
+        "(joined := joins(addresses, service)).any()",
         "False",
         "the interpreter joins no phases",
         ("test/unit/lowering/test_phases.py::test_copies_in_pairs_of_lanes_join_phases_of_loads",),
@@ -95,9 +95,9 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "lowering/planners/bound.py",
-        "Bounds._by_planner",
-        "2 if joined else 1",
-        "1",
+        "_shared",
+        "loaded / 2 if joined else loaded",
+        "loaded",
         "the bound of loads of copies is above their cost",
         ("test/unit/lowering/test_bound.py",),
     ),
