@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
+    Block,
     FlatSymbolRefAttr,
     InsertionPoint,
     Operation,
@@ -17,7 +18,6 @@ from triton_linear.dialect.mlir_adapter import (
     StringAttr,
     Type,
     Value,
-    producers_of,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
@@ -108,9 +108,7 @@ class LowerGathers(Planning):
             return False
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(
-            gpu, producers_of(ops), self.scratch_limit, self.lowering, partial, ctas_of(op), warps_of(op)
-        )
+        choice = _Choice(gpu, self.scratch_limit, self.lowering, partial, ctas_of(op), warps_of(op))
         held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
         left: list[DecidedGather] = []
@@ -145,7 +143,6 @@ class _Choice:
     """Decides about gathers of one module for one GPU."""
 
     gpu: Target
-    producers: Mapping[Value, Operation]
     scratch_limit: int | None
     lowering: str
     partial: PartialCode
@@ -212,7 +209,7 @@ class _Choice:
             whole = self.together(gather, source, index, cost)
             if whole is not None:
                 pairs = zip(own, (source, index), strict=True)
-                spared = tuple(self.producers[value] for value, mine in pairs if value != mine)
+                spared = tuple(value.owner.operation for value, mine in pairs if value != mine)
                 yield _Way(source, index, spared, plan, whole)
 
     def unfit(self, gather: Operation, plan: AnyGatherPlan) -> str | None:
@@ -227,10 +224,9 @@ class _Choice:
 
     def origins(self, value: Value) -> list[Value]:
         """An operand, and what it was converted from for this gather alone."""
-        producer = self.producers.get(value)
-        if producer is None or producer.name != CONVERT:
+        if isinstance(value.owner, Block) or value.owner.operation.name != CONVERT:
             return [value]
-        return [value, producer.operands[0]] if len(list(value.uses)) == 1 else [value]
+        return [value, value.owner.operation.operands[0]] if len(list(value.uses)) == 1 else [value]
 
     def together(self, gather: Operation, source: Value, index: Value, cost: Cost) -> Cost | None:
         """`cost` with the conversions around a gather of these values; None where one cannot be told.
@@ -238,9 +234,11 @@ class _Choice:
         What stands in front of a loop costs little beside what is in it, and nothing here.
         """
         kept = [
-            (self.producers[own].operands[0].type, own.type)
+            (origins[1].type, own.type)
             for mine, own in zip((source, index), gather.operands, strict=True)
-            if mine == own and len(self.origins(own)) > 1 and self.producers[own].block == gather.block
+            if mine == own
+            and len(origins := self.origins(own)) > 1
+            and own.owner.operation.block == gather.block
         ]
         before, after = gather.results[0].type, _result_type(gather, index)
         users = [use.owner.operation for use in gather.results[0].uses]

@@ -374,6 +374,6 @@ def test_a_gather_that_some_warps_run_is_ours() -> None:
 def test_throughput_counts_for_the_warps_of_a_cta_at_least() -> None:
     """A kernel with a large tensor is priced for no other warps than those of its CTA."""
     few = with_policy(target("cuda:90"), likely_warps=0)
-    choice = _Choice(few, {}, None, LINEAR, PartialCode.find(()), ctas=1, warps=4)
+    choice = _Choice(few, None, LINEAR, PartialCode.find(()), ctas=1, warps=4)
     cost = Cost(100.0, latency=50.0)
     assert choice.clocks(cost) == cost.expected(4) > cost.expected(0)
