@@ -55,8 +55,8 @@ NEVER = 0x9E3779B9
 """A word that data hardly ever is."""
 
 GUARDED = "@$3 mul.lo.u32 $0, $2, $4;"
-"""PTX for $0 = $2 * $4 if the predicate $3 is true. Otherwise $0 keeps $1, which is in the same register. If it
-is false that is asked for, ptxas makes a multiplication of all threads and a select of it."""
+"""PTX for $0 = $2 * $4 if the predicate $3 is true. Otherwise $0 keeps $1, which is in the same register. ptxas
+keeps no negated predicate here: it would multiply in all threads, and then select."""
 
 SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
 """PTX for a copy that ptxas does not look through."""
