@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import triton
@@ -26,7 +26,7 @@ from .harness.child import empty_cache
 from .harness.options import Parser
 from .harness.report import between, counted, number, page, table
 from .harness.results import publish
-from .harness.turns import STOCK, calls_for, captured, replay, summary
+from .harness.turns import STOCK, calls_for, captured, memory_pools, replay, summary
 
 PLUGIN = "plugin"
 
@@ -58,16 +58,16 @@ def run(problem: Problem, turns: int) -> dict[str, Any]:
     """A record of a kernel that is launched, with both compilers."""
     expected = problem.reference()
     outputs: dict[str, Mapping[str, Any]] = {}
-    calls: dict[str, Callable[[], Any]] = dict.fromkeys((STOCK, PLUGIN), problem.launch)
     graphs: dict[str, list[Any]] = {}
+    pools = memory_pools()
     reports: list[Report] = []
     repeated = 1
     for mode, context in modes():
         with context() as gathered:
             outputs[mode] = {name: value.clone() for name, value in problem.launch().items()}
             if not graphs:
-                repeated = calls_for(triton.testing.do_bench(calls[mode], return_mode="median"))
-            graphs[mode] = [captured(calls[mode], repeated)[0]]
+                repeated = calls_for(triton.testing.do_bench(problem.launch, return_mode="median"))
+            graphs[mode] = [captured(problem.launch, repeated, pool)[0] for pool in pools]
             reports += gathered
     errors = {
         mode: max(_error(output[name], expected[name]) for name in expected) for mode, output in outputs.items()

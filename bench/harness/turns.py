@@ -24,6 +24,8 @@ MOST_CALLS = 64
 FLUSH_BYTES = 256 << 20
 """More than the L2 cache of any GPU holds."""
 WARM_UP = 3
+PLACES = 3
+"""Memory pools that results lie in, in turn: where they lie makes some percent of difference to caches."""
 
 Result = TypeVar("Result")
 
@@ -48,6 +50,13 @@ def calls_for(milliseconds: float) -> int:
     (4, 1, 64)
     """
     return max(1, min(MOST_CALLS, math.ceil(GRAPH_MS / max(milliseconds, 1e-3))))
+
+
+def memory_pools() -> list[Any]:
+    """Pools for the graphs of a case: each way has a graph in each."""
+    import torch
+
+    return [torch.cuda.graph_pool_handle() for _ in range(PLACES)]
 
 
 def captured(

@@ -23,12 +23,10 @@ from typing import Any
 from triton_linear.report import Outcome, Report
 
 from ..harness.child import Failed, told
-from ..harness.turns import FLUSH_BYTES, calls_for, captured, replay, summary
+from ..harness.turns import FLUSH_BYTES, calls_for, captured, memory_pools, replay, summary
 from . import inductor, modes
 from .case import TORCH, Case
 
-PLACES = 3
-"""Memory pools that results lie in, in turn: where they lie makes some percent of difference to caches."""
 TOLERANCES = {"float8_e4m3fn": 0.13, "bfloat16": 1.6e-2, "float16": 2e-3, "float32": 1e-5, "float64": 1e-12}
 
 
@@ -102,7 +100,7 @@ class Session:
         self.variants: dict[str, Variant] = {}
         self.calls = 0
         self.seconds: dict[str, float] = {}
-        self._pools = [torch.cuda.graph_pool_handle() for _ in range(PLACES)]
+        self._pools = memory_pools()
         self._room = torch.empty(effort.room << 20, dtype=torch.uint8, device="cuda") if effort.room else None
         torch.manual_seed(0)
         function, arguments = case.make(torch, Inputs())

@@ -27,12 +27,13 @@ that the analysis does not know: all scratch stays unsettled until it puts a bar
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterable, Mapping
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation
-from triton_linear.dialect.partitions import WARP_SPECIALIZE
+from triton_linear.dialect.partitions import WARP_SPECIALIZE, first_of_partition
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED, installed_release
 from triton_linear.lowering.emit import scratch
@@ -272,11 +273,18 @@ def _homes_in_regions(
     """What `_homes` gives, in a module with warp-specialised regions."""
     regions = _by_region(calls[n] for n in sorted(uses))
     groups = {region: [uses[call.at] for call in members] for region, members in regions.items()}
-    others = sum(use.bytes for use in program.momentary_uses(max(call.warps for call in calls.values())))
-    others += program.buffer_bytes()
+    by_first = {
+        None if region is None else program.ops[region.begin]: group for region, group in groups.items()
+    }
+    others = program.buffer_bytes()
+    for use in program.momentary_uses(max(call.warps for call in calls.values())):
+        if (group := by_first.get(first_of_partition(program.ops[use.start]))) is None:
+            others += use.bytes
+        else:
+            bisect.insort(group, use, key=lambda use: use.start)
     # Operations with regions run one after the other. The widest partition alone bounds the CTAs from above.
     warps = num_warps + max((region.warps for region in regions if region is not None), default=0)
-    budget = 0 if sparing else target.shared_budget(warps, words)
+    budget = 0 if sparing else target.shared_budget(warps, words, program.bytes_across_regions())
     taking: dict[int, Turn] = {}
     for region, members in regions.items():
         around = others + sum(scratch.least(groups[other], 0) for other in groups if other != region)
@@ -292,7 +300,7 @@ def _homes_in_regions(
     homes = scratch.in_regions(
         list(groups.values()), others, budget, policy.scratch_pieces, policy.small_scratch
     )
-    return homes, budget, taking
+    return {n: home for n, home in homes.items() if n in uses}, budget, taking
 
 
 def _make_place(op: Operation) -> None:

@@ -16,8 +16,8 @@ their users. Longer live ranges keep the bytes apart and save these barriers:
 
 Live ranges are extended only if the shared memory of all live buffers stays within `Target.shared_budget`, and
 not in modules with calls. Outside loops barriers are few, and the first-level cache needs large scratch more;
-there only small scratch stays live, and only until the next exchange is done (`alternate`). Buffers of the
-warps are not used in functions or partitions of several blocks.
+there scratch stays live only until the next exchange is done, and only if one of the two is small
+(`alternate`). Buffers of the warps are not used in functions or partitions of several blocks.
 
 The regions of warp specialisation run at the same time, and share no bytes (`in_regions`). The default region
 has the function's buffers of the warps. Each partition has its own, from its beginning to its end; before and
@@ -32,7 +32,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Type
-from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE
+from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE, captured
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.buffers import ALIGNED_BYTES
 from triton_linear.lowering.emit.turns import Turn, order_of, stretch_of, turns
@@ -143,8 +143,8 @@ def _lent(uses: Sequence[ScratchUse], homes: Sequence[Home], size: int) -> list[
 
 
 def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, room: int) -> tuple[Home, ...]:
-    """The homes, with small scratch of a CTA live until the next exchange of its block is done, if that needs
-    little too.
+    """The homes, with the scratch of a CTA live until the next exchange of its block is done, if that takes
+    little: if one of the two is small, or where there is no room for that, if both are.
 
     Two pieces of scratch then serve any number of exchanges, and no two that follow each other share bytes.
     small: the bytes that are little. room: the most bytes of scratch that may be live at once.
@@ -155,12 +155,15 @@ def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, roo
     for i, use in enumerate(uses):
         if not use.warp:
             blocks.setdefault(use.block_end, []).append(i)
-    longer = list(homes)
-    for members in blocks.values():
-        for i, after in itertools.pairwise(members):
-            if max(uses[i].bytes, uses[after].bytes) <= small:
-                longer[i] = Home(max(homes[i].freed, uses[after].end))
-    return tuple(longer if _peak(uses, longer) <= room else homes)
+    for least_or_most in (min, max):
+        longer = list(homes)
+        for members in blocks.values():
+            for i, after in itertools.pairwise(members):
+                if least_or_most(uses[i].bytes, uses[after].bytes) <= small:
+                    longer[i] = Home(max(homes[i].freed, uses[after].end))
+        if _peak(uses, longer) <= room:
+            return tuple(longer)
+    return tuple(homes)
 
 
 def arranged(
@@ -332,6 +335,17 @@ class NumberedModule:
             for op, name in zip(self.ops, self.names, strict=True)
             if name == "ttg.local_alloc"
         )
+
+    def bytes_across_regions(self) -> int:
+        """Bytes that are live at once in any case: the buffers that the partitions of a warp specialisation are
+        handed. The most of any, 0 without one."""
+        most = 0
+        for op, name in zip(self.ops, self.names, strict=True):
+            if name == PARTITIONS:
+                makers = {value.owner.operation for value in captured(op) if not isinstance(value.owner, Block)}
+                buffers = [maker.results[0].type for maker in makers if maker.name == "ttg.local_alloc"]
+                most = max(most, sum(map(_bytes, buffers)))
+        return most
 
     def has_no_view_between(self, step: int) -> bool:
         """True if every buffer and view begins at a multiple of `step` bytes, and every gap in it is a multiple

@@ -200,19 +200,22 @@ class Target:
         bytes_ = self.policy.scratch_bytes
         return bytes_ * max(4, warps) // 4 if self.scratch_grows else bytes_
 
-    def shared_budget(self, warps: int, words: int) -> int:
+    def shared_budget(self, warps: int, words: int, needed: int = 0) -> int:
         """Bytes of shared memory that a CTA of `warps` warps can take without lowering the occupancy.
 
-        Registers alone decide how many CTAs are resident: a thread holds a tensor of `words` registers and
-        `Policy.registers_beside`, and `Policy.likely_registers` at least. Those CTAs share the memory equally.
+        Registers decide how many CTAs are resident, and the `needed` bytes that a CTA takes in any case: a
+        thread holds a tensor of `words` registers and `Policy.registers_beside`, and `Policy.likely_registers`
+        at least. Those CTAs share the memory equally.
 
         >>> target("cuda:90").shared_budget(4, 16), target("cuda:90").shared_budget(4, 128)
         (28160, 76800)
+        >>> target("cuda:90").shared_budget(4, 16, needed=50000)
+        57344
         """
         registers = max(self.policy.likely_registers, words + self.policy.registers_beside)
         resident = min(self.resident_warps, self.registers // (registers * self.lanes))
-        ctas = max(1, resident // warps)
         whole = self.max_shared_bytes + self.reserved_shared_bytes
+        ctas = max(1, min(resident // warps, whole // max(1, needed + self.reserved_shared_bytes)))
         return min(self.max_shared_bytes, whole // ctas - self.reserved_shared_bytes)
 
     def service(self, kind: str, access_bytes: int) -> Service:

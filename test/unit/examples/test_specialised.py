@@ -11,6 +11,7 @@ from compiled_examples import compiled_by_triton, compiled_with_plugin
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import specialised, specialised_gluon
 from triton_linear.examples.spec import KernelSpec, gpu_target
+from triton_linear.lowering.target.targets import TARGETS as GPUS
 from triton_linear.report import NOOP, Outcome
 from triton_linear.tools.measuring import child as measuring
 from triton_linear.tools.support.compile import compile_text
@@ -88,6 +89,20 @@ def test_measuring_compiles_it_again_with_its_own_warps(
     variant, reports = measuring.compiled(first, "variant:replacing")
     assert variant.asm["ttgir"].count(f'"ttg.num-warps" = {own} ') == 1
     assert [report.outcome for report in reports] == [Outcome.CONVERTED]
+
+
+@pytest.mark.parametrize(("kernel", "saved"), [("gluon_matmul", 2), ("gluon_attention", 1)])
+def test_scratch_shares_no_bytes_where_the_ring_of_stages_bounds_the_ctas_anyway(
+    kernel: str, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    spec, gpu = spec_of(kernel, "cuda:90"), GPUS["cuda:90"]
+    stock, ours = compiled_by_triton(spec, "cuda:90"), compiled_with_plugin(spec, "cuda:90")[0]
+    barriers = [kernel.asm["ptx"].count("bar.sync") for kernel in (stock, ours)]
+    assert barriers[1] == barriers[0] - saved
+    whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
+    ctas = [whole // (kernel.metadata.shared + gpu.reserved_shared_bytes) for kernel in (stock, ours)]
+    assert stock.metadata.shared < ours.metadata.shared and ctas[0] == ctas[1]
 
 
 def test_other_gpus_have_none() -> None:

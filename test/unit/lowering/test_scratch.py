@@ -51,6 +51,16 @@ def test_the_budget_grows_with_what_registers_take() -> None:
     assert [CUDA.shared_budget(warps, 1) // 1024 for warps in (1, 4, 8, 32)] == [6, 27, 56, 227]
 
 
+@pytest.mark.parametrize("gpu", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("share", [1, 2, 3, 5])
+def test_the_budget_leaves_room_for_every_cta_that_finds_memory(gpu: Target, share: int) -> None:
+    whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
+    needed = whole // share - gpu.reserved_shared_bytes
+    budget = gpu.shared_budget(1, 1, needed)
+    assert share * (budget + gpu.reserved_shared_bytes) <= whole
+    assert budget == max(min(needed, gpu.max_shared_bytes), gpu.shared_budget(1, 1))
+
+
 # Lives
 
 
@@ -117,11 +127,15 @@ def test_a_buffer_that_takes_no_more_than_there_was_is_lent_beyond_the_budget() 
     assert [home.lent for home in arrange(uses, 1, 10)[0]] == [False, False]
 
 
-def test_small_scratch_lives_until_the_next_is_done() -> None:
+def test_scratch_lives_until_the_next_is_done_if_one_of_them_is_small() -> None:
     uses = [use(10, 64), use(20, 32), use(30, 2048), use(40, 64), use(50, 64, block=60), use(70, 64)]
-    homes = alternate(uses, shortest(uses), small=1024, room=2048)
-    assert homes == (Home(21), Home(21), Home(31), Home(71), Home(51), Home(71))
-    assert alternate(uses, shortest(uses), small=32, room=2048) == shortest(uses)
+    homes = alternate(uses, shortest(uses), small=1024, room=2048 + 64)
+    assert homes == (Home(21), Home(31), Home(41), Home(71), Home(51), Home(71))
+    both = alternate(uses, shortest(uses), small=1024, room=2048 + 63)
+    assert both == (Home(21), Home(21), Home(31), Home(71), Home(51), Home(71))
+    assert alternate(uses, shortest(uses), small=31, room=4096) == shortest(uses)
+    large = [use(10, 2048), use(20, 1025)]
+    assert alternate(large, shortest(large), small=1024, room=4096) == shortest(large)
 
 
 def test_small_scratch_lives_no_longer_than_memory_allows() -> None:

@@ -292,6 +292,22 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     emitted(
         "emit/scratch",
+        "alternate",
+        "(min, max)",
+        "(max,)",
+        "two exchanges of which one is small share bytes",
+        SCRATCH,
+    ),
+    emitted(
+        "emit/scratch",
+        "NumberedModule.bytes_across_regions",
+        "max(most, sum(map(_bytes, buffers)))",
+        "0",
+        "what partitions are handed bounds no CTAs",
+        "test/unit/examples/test_specialised.py",
+    ),
+    emitted(
+        "emit/scratch",
         "_peak",
         "(home.freed, -use.bytes)",
         "(use.end, -use.bytes)",
