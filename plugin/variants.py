@@ -2,7 +2,7 @@
 
 A variant is a change of the options in force. Variants differ in what no model decides right for every kernel:
 whether the plugin compiles the kernel, and the six `Part`s. Variants of different parts combine:
-`second+matrices+roomy`. With `stock` only those combine that concern registers, and change nothing else.
+`second+matrices+roomy`. With `stock` only those combine that concern ptxas, and change nothing else.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ COMPARED: Final = (STOCK, OURS)
 
 _BUSY_WARPS: Final = 16
 """Warps of a busy multiprocessor: two CTAs of eight warps, or four of four."""
+_SHIFTS: Final = (1, 3, 5)
+"""Instructions in front of a kernel. Of the eight places in a line of 128 bytes, none, 1, 3 or 5 further is the
+fastest of each of eight kernels, or within 0.2 % of it (docs/plugin-registers.md)."""
 _NO_MARGIN: Final = ("saved_clocks", "margin", "margin_with_memory", "unmeasured_margin")
 
 
@@ -34,7 +37,7 @@ class Part(Enum):
     PRICES = "for how many warps plans and layouts are priced"
     PLANS = "which plans conversions have"
     LOADS = "when loads begin"
-    REGISTERS = "how ptxas allocates registers"
+    ASSEMBLY = "how ptxas assembles the code"
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,17 @@ class Variant:
     parts: frozenset[Part] = frozenset()
 
     @property
-    def registers(self) -> bool:
-        """Whether the variant changes only how ptxas allocates registers."""
-        return self.parts == {Part.REGISTERS}
+    def assembly(self) -> bool:
+        """Whether the variant changes only how ptxas assembles the code."""
+        return self.parts == {Part.ASSEMBLY}
 
     def combines(self, other: Variant) -> bool:
-        """Whether `combined(other)` is a variant. They have to change different parts, except that registers
-        can be changed by several settings; what is combined with stock Triton changes only registers."""
+        """Whether `combined(other)` is a variant. They have to change different parts, except that ptxas is
+        asked by several settings; what is combined with stock Triton changes only these."""
         if keeps_stock(self.name):
-            parts = other.registers
+            parts = other.assembly
         else:
-            parts = bool(other.parts) and self.parts & other.parts <= {Part.REGISTERS}
+            parts = bool(other.parts) and self.parts & other.parts <= {Part.ASSEMBLY}
         return parts and _settings(self).isdisjoint(_settings(other))
 
     def of(self, options: Options) -> Options | None:
@@ -70,7 +73,7 @@ class Variant:
 
     def combined(self, other: Variant) -> Variant:
         """This variant with the changes of `other` as well."""
-        changes = dict(_ONLY_REGISTERS if self.changes is None else self.changes)
+        changes = dict(_ONLY_ASSEMBLY if self.changes is None else self.changes)
         for name, value in (other.changes or {}).items():
             both = name in _LISTS and name in changes
             changes[name] = f"{changes[name]}{_LISTS[name]}{value}" if both else value
@@ -82,8 +85,8 @@ class Variant:
 _AND: Final = "+"
 _LISTS: Final = {"thresholds": ",", "register_thresholds": ",", "ptxas_options": " "}
 """Options whose values are lists of settings, and what divides them."""
-_ONLY_REGISTERS: Final = {"assign": False, "lower": False, "reductions": False, "everywhere": True}
-"""The options with which a kernel stays stock Triton's, but for its registers."""
+_ONLY_ASSEMBLY: Final = {"assign": False, "lower": False, "reductions": False, "everywhere": True}
+"""The options with which a kernel stays stock Triton's, but for how ptxas assembles it."""
 
 
 def _settings(variant: Variant) -> set[str]:
@@ -107,7 +110,7 @@ def _variant_of(*parts: Part) -> Callable[..., Variant]:
 _layouts = _variant_of(Part.LAYOUTS)
 _prices = _variant_of(Part.PRICES)
 _loads = _variant_of(Part.LOADS)
-_registers = _variant_of(Part.REGISTERS)
+_assembly = _variant_of(Part.ASSEMBLY)
 
 VARIANTS: Final = {
     variant.name: variant
@@ -151,24 +154,28 @@ VARIANTS: Final = {
             thresholds="warps_ahead=0,ahead_without_exchange=1,ahead_beside_dots=1",
         ),
         _loads("behind", "no loads of loops an iteration ahead", without="linear-load-ahead"),
-        _registers("unbounded", "registers as ptxas gives them", occupancy=False),
-        _registers(
+        _assembly("unbounded", "registers as ptxas gives them", occupancy=False),
+        _assembly(
             "roomy",
             "more registers for fewer CTAs, wherever a warp is sooner done with them",
             register_thresholds="serial_loads=0",
         ),
-        _registers(
+        _assembly(
             "bounded",
             "registers bounded for one more CTA, however few that are",
             register_thresholds="more_ctas=1,registers_near=8,bounded_clocks=2,bounded_beside_regions=32",
         ),
-        _registers(
+        _assembly(
             "thrifty", "ptxas's lowest level of register usage", ptxas_options="--register-usage-level=0"
         ),
-        _registers(
+        _assembly(
             "lavish", "ptxas's highest level of register usage", ptxas_options="--register-usage-level=10"
         ),
-        _registers("plain", "ptxas's first level of optimisation", ptxas_options="-O1"),
+        _assembly("plain", "ptxas's first level of optimisation", ptxas_options="-O1"),
+        *(
+            _assembly(f"shifted{16 * count}", f"the code {16 * count} bytes further", shift=count)
+            for count in _SHIFTS
+        ),
     )
 }
 """The variants by name, apart from combined ones. Of equally fast ones, the first is chosen."""
@@ -193,7 +200,7 @@ def variant(name: str) -> Variant:
 
 
 def keeps_stock(name: str) -> bool:
-    """Whether the variant called `name` is stock Triton's kernel but for its registers.
+    """Whether the variant called `name` is stock Triton's kernel but for how ptxas assembles it.
 
     >>> keeps_stock("stock+roomy"), keeps_stock("roomy")
     (True, False)

@@ -102,11 +102,16 @@ def _wrapped(
     if "ptx" not in stages:
         return {"llir": stage}
     from triton_linear.ptxas.fences import with_known_fences
+    from triton_linear.ptxas.placed import shifted
 
     stock_ptx = stages["ptx"]
 
+    def is_ours() -> bool:
+        return (stage.options.everywhere or stage.converted or stage.alike) and not stage.vetoed
+
     def ptx(src: object, metadata: Metadata) -> object:
-        return with_known_fences(stock_ptx(src, metadata))
+        text = with_known_fences(stock_ptx(src, metadata))
+        return shifted(text, stage.options.shift) if is_ours() else text
 
     if "cubin" not in stages or not tunes_registers:
         return {"llir": stage, "ptx": ptx}
@@ -125,9 +130,6 @@ def _wrapped(
             raise error
         kernel = str(metadata.get("name", "unnamed"))
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
-
-    def is_ours() -> bool:
-        return (stage.options.everywhere or stage.converted or stage.alike) and not stage.vetoed
 
     def applies() -> bool:
         return is_ours() and stage.options.occupancy

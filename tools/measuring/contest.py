@@ -143,7 +143,7 @@ class Contest(Child):
             return
         best, first = STOCK, {}
         last: list[Times] | None = None
-        among = [name for name in self._plan.modes if name in VARIANTS and VARIANTS[name].registers]
+        among = [name for name in self._plan.modes if name in VARIANTS and VARIANTS[name].assembly]
         if len(field.runs) > 1:
             self.record(kernel=key, begin=TIMING)
             last = self._timed(field, field.runs, FIRST)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_support import compile_kernel, row_sums
+from plugin_support import compile_kernel, double, row_sums
 from triton import knobs
 from triton.backends.nvidia.compiler import CUDABackend
 
@@ -16,6 +16,7 @@ from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
 from triton_linear.kept import comparisons, registers
 from triton_linear.lowering.target.targets import target
+from triton_linear.ptxas.placed import NOTHING, shifted
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
 from triton_linear.variants import VARIANTS, Part, Variant, refinements, variant
@@ -115,8 +116,40 @@ def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pyte
         assert len(set(keys)) == len(keys) == 3
 
 
+@pytest.mark.parametrize(("name", "count"), [("stock+shifted48", 3), ("shifted80", 5), ("ours", 0)])
+def test_code_that_lies_further_is_the_same(name: str, count: int) -> None:
+    with pinned(variant(name.replace("+shifted48", "").replace("shifted80", "ours")).of(Options())):
+        first = compile_kernel(row_sums)
+    with pinned(variant(name).of(Options())):
+        further = compile_kernel(row_sums)
+    assert further.asm["ptx"].count(NOTHING) == first.asm["ptx"].count(NOTHING) + count
+    kept = [line for line in further.asm["ptx"].splitlines() if line.strip() != NOTHING]
+    assert kept == [line for line in first.asm["ptx"].splitlines() if line.strip() != NOTHING]
+
+
+def test_code_that_is_stock_tritons_lies_where_it_did() -> None:
+    stock = compile_kernel(double)
+    with pinned(variant("shifted16").of(Options())) as reports:
+        same = compile_kernel(double)
+    assert not reports[0].conversions and same.asm["cubin"] == stock.asm["cubin"]
+    with pinned(variant("stock+shifted16").of(Options())):
+        assert compile_kernel(double).asm["ptx"].count(NOTHING) == 1
+
+
+def test_each_kernel_of_a_module_lies_further() -> None:
+    kernel = (
+        ".visible .entry {0}(\n .param .u64 {0}_param_0\n)\n.reqntid 32\n{{\n .reg .b32 %r<2>;\n{1} ret;\n}}\n"
+    )
+    call = ".func helper() {\n  ret;\n}\n"
+    first, second = (kernel.format(name, "") for name in "ab")
+    text = call + first + second
+    wanted = call + "".join(kernel.format(name, f"\t{NOTHING}\n" * 2) for name in "ab")
+    assert shifted(text, 2) == wanted
+    assert shifted(text, 0) is text and shifted(None, 1) is None
+
+
 def test_variants_that_set_the_same_do_not_combine() -> None:
-    registers = frozenset({Part.REGISTERS})
+    registers = frozenset({Part.ASSEMBLY})
     first = Variant("first", "", {"register_thresholds": "serial_loads=1,more_ctas=2"}, registers)
     second = Variant("second", "", {"register_thresholds": "serial_loads=3"}, registers)
     third = Variant("third", "", {"register_thresholds": "registers_near=3"}, registers)
@@ -137,7 +170,7 @@ def test_variants_of_different_parts_combine() -> None:
     }
     others = VARIANTS.keys() - {"stock", "ours", "second", "third", "eager", "lower"}
     assert found == {frozenset({name}) for name in others}
-    registers = {name for name, each in VARIANTS.items() if each.registers}
+    registers = {name for name, each in VARIANTS.items() if each.assembly}
     assert {name.removeprefix("stock+") for name in refinements("stock", VARIANTS)} == registers
     assert set(refinements("stock+lavish", VARIANTS)) == {
         variant(f"stock+lavish+{name}").name for name in registers - {"lavish", "thrifty"}

@@ -256,7 +256,7 @@ def test_results_that_vary_by_themselves_decide_nothing(tmp_path: Path, speeds: 
 
 
 def test_a_kernel_with_nothing_to_do_has_no_contest(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    code_only = [name for name, each in VARIANTS.items() if not each.registers]
+    code_only = [name for name, each in VARIANTS.items() if not each.assembly]
     assert ended(visited(tmp_path, double, modes=code_only))["problem"] == "nothing to do"
 
 
