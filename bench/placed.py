@@ -2,9 +2,9 @@
 
     python -m bench.placed [--only REGEX] [--turns 96] [--output FOLDER]
 
-A kernel begins with 0 to 7 instructions of 16 bytes that do nothing, so that it lies everywhere in a line of
-128 bytes. All are timed in turns, as CUDA graphs whose results lie in the same memory. Ratios are those to
-stock Triton's kernel as it is, at the first place.
+Near its beginning a kernel has 0 to 7 instructions of 16 bytes that do nothing, so that the rest lies at each
+place in a line of 128 bytes. All are timed in turns, as CUDA graphs whose results lie in the same memory.
+Ratios are those to stock Triton's kernel as it is, at the first place.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from triton_linear.examples import attention, fp8_attention, int4_matmul, matmul
 from triton_linear.examples.compare import gpu_name
 from triton_linear.examples.spec import Problem
 from triton_linear.hook import pinned
+from triton_linear.report import Outcome
 from triton_linear.setting import Options
 from triton_linear.variants import OURS, STOCK, variant
 
@@ -31,7 +32,7 @@ from .harness.report import number, page, table
 from .harness.results import publish
 from .harness.turns import calls_for, captured, memory_pools, replay, summary
 
-PLACES = 8
+POSITIONS = 8
 PLAIN = (attention, fp8_attention, int4_matmul, matmul)
 """Examples without warp specialisation."""
 
@@ -40,8 +41,8 @@ def options_at(mode: str, place: int) -> Options | None:
     """The options of a mode with the code at a place; None: stock Triton as it is."""
     if mode == STOCK and not place:
         return None
-    changes = dict(variant("stock+shifted16" if mode == STOCK else "shifted16").changes or {})
-    return Options(strict=True, decisions="none", **changes | {"shift": place, "occupancy": mode == OURS})
+    changes = variant(f"{STOCK}+shifted16" if mode == STOCK else OURS).changes or {}
+    return Options(strict=True, decisions="none", **dict(changes) | {"nops": place})
 
 
 def run(problem: Problem, turns: int) -> dict[str, Any]:
@@ -50,9 +51,11 @@ def run(problem: Problem, turns: int) -> dict[str, Any]:
     pools = memory_pools()
     repeated = 1
     for mode in (STOCK, OURS):
-        for place in range(PLACES):
-            with pinned(options_at(mode, place)):
+        for place in range(POSITIONS):
+            with pinned(options_at(mode, place)) as reports:
                 problem.launch()
+                if mode == OURS and [report.outcome for report in reports] != [Outcome.CONVERTED]:
+                    raise RuntimeError(f"{problem.name}: not the plugin's kernel, but {reports}")
                 if not graphs:
                     repeated = calls_for(triton.testing.do_bench(problem.launch, return_mode="median"))
                 name = f"{mode}{place or ''}"
@@ -62,7 +65,9 @@ def run(problem: Problem, turns: int) -> dict[str, Any]:
 
 def ratios(record: Mapping[str, Any], mode: str) -> list[float]:
     """The median ratio at each place."""
-    return [record["times"][f"{mode}{place or ''}"].get("ratio", (1.0, 1.0, 1.0))[1] for place in range(PLACES)]
+    return [
+        record["times"][f"{mode}{place or ''}"].get("ratio", (1.0, 1.0, 1.0))[1] for place in range(POSITIONS)
+    ]
 
 
 def markdown(result: Mapping[str, Any]) -> str:
@@ -79,7 +84,7 @@ def markdown(result: Mapping[str, Any]) -> str:
                     number(statistics.geometric_mean(found), 3),
                 )
             )
-    places = " | ".join(f"{16 * place}:" for place in range(PLACES))
+    places = " | ".join(f"{16 * place}:" for place in range(POSITIONS))
     return page(
         f"Kernels by where their code lies, {result['device']}, Triton {result['triton']}, {result['date']}:",
         "the time of stock Triton's kernel as it is, over that with the code so many bytes further.",

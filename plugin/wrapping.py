@@ -111,7 +111,7 @@ def _wrapped(
 
     def ptx(src: object, metadata: Metadata) -> object:
         text = with_known_fences(stock_ptx(src, metadata))
-        return shifted(text, stage.options.shift) if is_ours() else text
+        return shifted(text, stage.options.nops) if is_ours() else text
 
     if "cubin" not in stages or not tunes_registers:
         return {"llir": stage, "ptx": ptx}
@@ -159,7 +159,7 @@ def _wrapped(
         return stage.phase("assemble again")
 
     def assembled() -> str:
-        asked = setting.options.ptxas_options, setting.options.register_thresholds
+        asked = setting.options.ptxas_options, setting.options.register_thresholds, setting.options.nops
         return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
 
     def how() -> str:

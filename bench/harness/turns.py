@@ -24,7 +24,7 @@ MOST_CALLS = 64
 FLUSH_BYTES = 256 << 20
 """More than the L2 cache of any GPU holds."""
 WARM_UP = 3
-PLACES = 3
+POOLS = 3
 """Memory pools that results lie in, in turn: where they lie makes some percent of difference to caches."""
 
 Result = TypeVar("Result")
@@ -56,7 +56,7 @@ def memory_pools() -> list[Any]:
     """Pools for the graphs of a case: each way has a graph in each."""
     import torch
 
-    return [torch.cuda.graph_pool_handle() for _ in range(PLACES)]
+    return [torch.cuda.graph_pool_handle() for _ in range(POOLS)]
 
 
 def captured(

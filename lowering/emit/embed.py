@@ -110,7 +110,7 @@ def embed(
     words = max(call.words for call in calls.values())
     if specialized and apart and not has_calls:
         homes, budget, taking = _homes_in_regions(
-            program, uses, calls, frame, target, num_warps, words, sparing=sparing
+            program, uses, calls, frame, target, num_warps, num_ctas, words, sparing=sparing
         )
     else:
         homes, budget, taking = _homes(
@@ -266,6 +266,7 @@ def _homes_in_regions(
     frame: scratch.Frame | None,
     target: Target,
     num_warps: int,
+    num_ctas: int,
     words: int,
     *,
     sparing: bool,
@@ -284,7 +285,7 @@ def _homes_in_regions(
             bisect.insort(group, use, key=lambda use: use.start)
     # Operations with regions run one after the other. The widest partition alone bounds the CTAs from above.
     warps = num_warps + max((region.warps for region in regions if region is not None), default=0)
-    budget = 0 if sparing else target.shared_budget(warps, words, program.bytes_across_regions())
+    budget = 0 if sparing else target.shared_budget(warps, words, program.bytes_across_regions(num_ctas))
     taking: dict[int, Turn] = {}
     for region, members in regions.items():
         around = others + sum(scratch.least(groups[other], 0) for other in groups if other != region)

@@ -143,8 +143,8 @@ def _lent(uses: Sequence[ScratchUse], homes: Sequence[Home], size: int) -> list[
 
 
 def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, room: int) -> tuple[Home, ...]:
-    """The homes, with the scratch of a CTA live until the next exchange of its block is done, if that takes
-    little: if one of the two is small, or where there is no room for that, if both are.
+    """The homes, with the scratch of a CTA live until the next exchange of its block is done if one of the two
+    is small. Where that takes more than `small` bytes, or more than there are, both have to be small.
 
     Two pieces of scratch then serve any number of exchanges, and no two that follow each other share bytes.
     small: the bytes that are little. room: the most bytes of scratch that may be live at once.
@@ -155,13 +155,14 @@ def alternate(uses: Sequence[ScratchUse], homes: Sequence[Home], small: int, roo
     for i, use in enumerate(uses):
         if not use.warp:
             blocks.setdefault(use.block_end, []).append(i)
+    most = min(room, _peak(uses, homes) + small)
     for least_or_most in (min, max):
         longer = list(homes)
         for members in blocks.values():
             for i, after in itertools.pairwise(members):
                 if least_or_most(uses[i].bytes, uses[after].bytes) <= small:
                     longer[i] = Home(max(homes[i].freed, uses[after].end))
-        if _peak(uses, longer) <= room:
+        if _peak(uses, longer) <= most:
             return tuple(longer)
     return tuple(homes)
 
@@ -336,10 +337,13 @@ class NumberedModule:
             if name == "ttg.local_alloc"
         )
 
-    def bytes_across_regions(self) -> int:
-        """Bytes that are live at once in any case: the buffers that the partitions of a warp specialisation are
-        handed. The most of any, 0 without one."""
+    def bytes_across_regions(self, ctas: int) -> int:
+        """A lower bound of what a CTA takes: the bytes of the buffers that the partitions of one warp
+        specialisation are handed, which are live at once. 0 without one, and in a cluster of several `ctas`,
+        where a buffer has a part in each."""
         most = 0
+        if ctas > 1:
+            return most
         for op, name in zip(self.ops, self.names, strict=True):
             if name == PARTITIONS:
                 makers = {value.owner.operation for value in captured(op) if not isinstance(value.owner, Block)}

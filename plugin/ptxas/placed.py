@@ -1,4 +1,4 @@
-"""Where the code of a kernel lies, by instructions in front of it that do nothing.
+"""Where the code of a kernel lies, by instructions near its beginning that do nothing.
 
 How fast a loop is depends on where it begins, by up to 3 % on an H200 (docs/plugin-registers.md). No rule is
 known, so `triton-linear tune` measures some places.

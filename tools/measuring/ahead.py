@@ -225,6 +225,7 @@ def import_all() -> None:
             "stage",
             "pipeline",
             "ptxas.fences",
+            "ptxas.placed",
             "ptxas.registers",
             "ptxas.veto",
             "kept.registers",

@@ -134,6 +134,10 @@ def test_scratch_lives_until_the_next_is_done_if_one_of_them_is_small() -> None:
     both = alternate(uses, shortest(uses), small=1024, room=2048 + 63)
     assert both == (Home(21), Home(21), Home(31), Home(71), Home(51), Home(71))
     assert alternate(uses, shortest(uses), small=31, room=4096) == shortest(uses)
+    between = [use(10, 2048), use(20, 2048, block=30), use(40, 64)]
+    assert alternate(between, shortest(between), small=1024, room=8192) == shortest(between), (
+        "that takes 2048 more"
+    )
     large = [use(10, 2048), use(20, 1025)]
     assert alternate(large, shortest(large), small=1024, room=4096) == shortest(large)
 
@@ -409,6 +413,43 @@ def test_the_ends_of_blocks_and_the_beginnings_of_partitions_are_looked_for_once
     lasts = [each.block_end for each in uses]
     assert lasts == [n for n, name in enumerate(whole.names) if name == "ttg.warp_return" for _ in range(calls)]
     assert ops.looked <= 4 * len(ops)
+
+
+HANDED = """
+#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>
+module attributes {"ttg.num-warps" = 4 : i32} {
+  tt.func @f() {
+    BUFFERS
+    tt.return
+  }
+}
+"""
+HANDING = """
+    ttg.warp_specialize(VALUES) attributes {requestedRegisters = array<i32: 24>}
+    default { ttg.warp_yield }
+    partition0(ARGUMENTS) num_warps(1) { ttg.warp_return } : (TYPES) -> ()
+"""
+
+
+def handing(*sizes: int) -> str:
+    """Buffers of so many bytes, and a warp specialisation whose partition has them, the first one twice."""
+    types = [f"!ttg.memdesc<{size}x1xi8, #s, #ttg.shared_memory, mutable>" for size in sizes]
+    name = "_".join(map(str, sizes))
+    made = "".join(f"    %b{name}_{n} = ttg.local_alloc : () -> {type_}\n" for n, type_ in enumerate(types))
+    handed = [*range(len(sizes)), 0]
+    text = HANDING.replace("VALUES", ", ".join(f"%b{name}_{n}" for n in handed))
+    text = text.replace("ARGUMENTS", ", ".join(f"%a{k}: {types[n]}" for k, n in enumerate(handed)))
+    return made + text.replace("TYPES", ", ".join(types[n] for n in handed))
+
+
+def test_what_partitions_are_handed_bounds_a_cta_from_below() -> None:
+    alone = "    %other = ttg.local_alloc : () -> !ttg.memdesc<4096x1xi8, #s, #ttg.shared_memory, mutable>\n"
+    text = HANDED.replace("BUFFERS", alone + handing(512, 256) + handing(64, 128))
+    whole = scratch.NumberedModule(operations(parsed(text).operation))
+    assert whole.bytes_across_regions(1) == 512 + 256
+    assert whole.bytes_across_regions(2) == 0, "of a buffer, a CTA of a cluster may have a part"
+    assert program().bytes_across_regions(1) == 0
+    assert whole.buffer_bytes() == 4096 + 512 + 256 + 64 + 128
 
 
 def test_the_frame_of_a_function() -> None:

@@ -16,6 +16,7 @@ from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
 from triton_linear.kept import comparisons, registers
 from triton_linear.lowering.target.targets import target
+from triton_linear.ptxas.cubin import decoded
 from triton_linear.ptxas.placed import NOTHING, shifted
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
@@ -110,21 +111,34 @@ def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pyte
             return kept(how)
 
         monkeypatch.setattr(module, name, seen)
-        for changes in ({}, {"ptxas_options": "-O1"}, {"register_thresholds": "serial_loads=0"}):
+        for changes in ({}, {"ptxas_options": "-O1"}, {"register_thresholds": "serial_loads=0"}, {"nops": 1}):
             with pinned(Options(**changes)):  # type: ignore[arg-type]
                 compile_kernel(row_sums)
-        assert len(set(keys)) == len(keys) == 3
+        assert len(set(keys)) == len(keys) == 4
 
 
-@pytest.mark.parametrize(("name", "count"), [("stock+shifted48", 3), ("shifted80", 5), ("ours", 0)])
+@pytest.mark.parametrize(("name", "count"), [("stock+shifted48", 3), ("shifted80", 5)])
 def test_code_that_lies_further_is_the_same(name: str, count: int) -> None:
     with pinned(variant(name.replace("+shifted48", "").replace("shifted80", "ours")).of(Options())):
         first = compile_kernel(row_sums)
     with pinned(variant(name).of(Options())):
         further = compile_kernel(row_sums)
     assert further.asm["ptx"].count(NOTHING) == first.asm["ptx"].count(NOTHING) + count
+    # The first load of global memory, by the number of LDG's opcode.
+    first_load, load = (
+        next(at for at, (low, _) in enumerate(decoded(kernel.asm["cubin"])) if low & 0xFFF == 0x981)
+        for kernel in (first, further)
+    )
+    assert load == first_load + count
     kept = [line for line in further.asm["ptx"].splitlines() if line.strip() != NOTHING]
     assert kept == [line for line in first.asm["ptx"].splitlines() if line.strip() != NOTHING]
+
+
+def test_stock_tritons_kernel_that_lies_further_has_its_registers() -> None:
+    changes = variant("stock+shifted16").changes or {}
+    assert changes["occupancy"] is False and changes["nops"] == 1
+    assert "occupancy" not in (variant("stock+roomy+shifted16").changes or {})
+    assert "occupancy" not in (variant("shifted16").changes or {})
 
 
 def test_code_that_is_stock_tritons_lies_where_it_did() -> None:
@@ -170,10 +184,10 @@ def test_variants_of_different_parts_combine() -> None:
     }
     others = VARIANTS.keys() - {"stock", "ours", "second", "third", "eager", "lower"}
     assert found == {frozenset({name}) for name in others}
-    registers = {name for name, each in VARIANTS.items() if each.assembly}
-    assert {name.removeprefix("stock+") for name in refinements("stock", VARIANTS)} == registers
+    assembled = {name for name, each in VARIANTS.items() if each.assembly}
+    assert {name.removeprefix("stock+") for name in refinements("stock", VARIANTS)} == assembled
     assert set(refinements("stock+lavish", VARIANTS)) == {
-        variant(f"stock+lavish+{name}").name for name in registers - {"lavish", "thrifty"}
+        variant(f"stock+lavish+{name}").name for name in assembled - {"lavish", "thrifty"}
     }
     changes = variant("second+latency+matrices+roomy+lavish").changes
     assert changes == {
