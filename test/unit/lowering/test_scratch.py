@@ -415,43 +415,6 @@ def test_the_ends_of_blocks_and_the_beginnings_of_partitions_are_looked_for_once
     assert ops.looked <= 4 * len(ops)
 
 
-HANDED = """
-#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>
-module attributes {"ttg.num-warps" = 4 : i32} {
-  tt.func @f() {
-    BUFFERS
-    tt.return
-  }
-}
-"""
-HANDING = """
-    ttg.warp_specialize(VALUES) attributes {requestedRegisters = array<i32: 24>}
-    default { ttg.warp_yield }
-    partition0(ARGUMENTS) num_warps(1) { ttg.warp_return } : (TYPES) -> ()
-"""
-
-
-def handing(*sizes: int) -> str:
-    """Buffers of so many bytes, and a warp specialisation whose partition has them, the first one twice."""
-    types = [f"!ttg.memdesc<{size}x1xi8, #s, #ttg.shared_memory, mutable>" for size in sizes]
-    name = "_".join(map(str, sizes))
-    made = "".join(f"    %b{name}_{n} = ttg.local_alloc : () -> {type_}\n" for n, type_ in enumerate(types))
-    handed = [*range(len(sizes)), 0]
-    text = HANDING.replace("VALUES", ", ".join(f"%b{name}_{n}" for n in handed))
-    text = text.replace("ARGUMENTS", ", ".join(f"%a{k}: {types[n]}" for k, n in enumerate(handed)))
-    return made + text.replace("TYPES", ", ".join(types[n] for n in handed))
-
-
-def test_what_partitions_are_handed_bounds_a_cta_from_below() -> None:
-    alone = "    %other = ttg.local_alloc : () -> !ttg.memdesc<4096x1xi8, #s, #ttg.shared_memory, mutable>\n"
-    text = HANDED.replace("BUFFERS", alone + handing(512, 256) + handing(64, 128))
-    whole = scratch.NumberedModule(operations(parsed(text).operation))
-    assert whole.bytes_across_regions(1) == 512 + 256
-    assert whole.bytes_across_regions(2) == 0, "of a buffer, a CTA of a cluster may have a part"
-    assert program().bytes_across_regions(1) == 0
-    assert whole.buffer_bytes() == 4096 + 512 + 256 + 64 + 128
-
-
 def test_the_frame_of_a_function() -> None:
     whole = program()
     found = whole.frame()
@@ -483,54 +446,3 @@ def test_the_scratch_of_others_counts_while_they_run() -> None:
     assert arrange([one, two], 0, 240)[0] == (Home(100), Home(100))
     assert arrange([one, between, two], 0, 240)[0] == (Home(100), Home(21), Home(100))
     assert arrange([one, between, two], 0, 140)[0] == (Home(11), Home(21), Home(31))
-
-
-VIEWS = """
-#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
-#p = #ttg.padded_shared<[64:+4] {order = [0], shape = [64]}>
-#l = #ttg.shared_linear<{offset = [[1], [2], [4], [8], [0], [16], [32]]}, alignment = 16>
-module attributes {"ttg.num-warps" = 4 : i32} {
-  tt.func @f(%i: i32) {
-    VIEW
-    tt.return
-  }
-}
-"""
-ROWS, PADDED = (f"!ttg.memdesc<{{}}, #{name}, #ttg.shared_memory, mutable>" for name in "sp")
-
-
-def view(name: str, source: str, result: str, buffer: str = ROWS, alignment: str = "") -> str:
-    whole, part = buffer.format(source), buffer.format(result)
-    made = f"%a = ttg.local_alloc {alignment} : () -> {whole}"
-    operands = {"index": "%a[%i]", "subslice": "%a[0]", "reinterpret": "%a"}[name]
-    return f"{made}\n    %b = ttg.memdesc_{name} {operands} : {whole} -> {part}\n"
-
-
-WHOLE = {
-    ROWS.format("64xf16"): True,
-    ROWS.format("1xi64"): True,
-    PADDED.format("64xf16"): False,
-    PADDED.format("64xf32"): True,
-    ROWS.format("64xf16").replace("#s", "#l"): False,
-}
-"""Buffers that are accessed as a whole, and whether what they leave out are whole pieces of 16 bytes."""
-
-
-@pytest.mark.parametrize(
-    ("what", "found"),
-    [
-        (view("index", "3x64xf16", "64xf16"), True),
-        (view("index", "3x4xf32", "4xf32"), True),
-        (view("index", "3x2xf32", "2xf32"), False),
-        (view("index", "2x1xi64", "1xi64"), False),
-        (view("index", "3x64xf16", "64xf16", PADDED), False),
-        (view("index", "3x64xf32", "64xf32", PADDED), False),  # nobody says where a row begins
-        (view("index", "3x64xf16", "64xf16", alignment="{alignment = 128 : i32}"), True),
-        (view("index", "3x64xf16", "64xf16", alignment="{alignment = 8 : i32}"), False),
-        (view("subslice", "64xf16", "32xf16").replace("mutable>\n", "mutable, 64>\n"), False),
-        (view("reinterpret", "64xf16", "32xf32"), False),
-        *((f"%a = ttg.local_alloc : () -> {made}", wide) for made, wide in WHOLE.items()),
-    ],
-)
-def test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin(what: str, found: bool) -> None:
-    assert program(VIEWS.replace("VIEW", what)).has_no_view_between(16) is found

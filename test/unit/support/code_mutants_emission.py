@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from code_mutants_base import LIT, PASSES, PROVE, SAME, SCRATCH, VERIFY, CodeMutant, emitted
 
+BUFFERS = "test/unit/lowering/test_scratch_buffers.py"
+
 INSIDE_WARPS = "test/unit/plugin/test_partitions.py::test_exchanges_inside_warps_wait_for_no_other_warp"
 
 MUTANTS: tuple[CodeMutant, ...] = (
@@ -299,6 +301,14 @@ MUTANTS: tuple[CodeMutant, ...] = (
         SCRATCH,
     ),
     emitted(
+        "emit/embed",
+        "_homes_in_regions",
+        "program.bytes_across_regions(num_ctas)",
+        "program.bytes_across_regions(1)",
+        "a ring that is split over CTAs counts whole in each",
+        f"{BUFFERS}::test_scratch_of_a_region_lowers_no_occupancy_where_a_ring_is_split_over_ctas",
+    ),
+    emitted(
         "emit/scratch",
         "NumberedModule.bytes_across_regions",
         "max(most, sum(map(_bytes, buffers)))",
@@ -320,7 +330,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "count * bits % (8 * step) == 0",
         "True",
         "padded buffers with gaps of any size are accessed where sparse scratch has a byte",
-        f"{SCRATCH}::test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin",
+        f"{BUFFERS}::test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin",
     ),
     emitted(
         "emit/scratch",
@@ -328,7 +338,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "_encoding(row) not in _WITHOUT_GAPS",
         "False",
         "rows of padded buffers are taken to begin at multiples of 16",
-        f"{SCRATCH}::test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin",
+        f"{BUFFERS}::test_only_rows_of_sixteen_bytes_have_a_byte_where_buffers_begin",
     ),
     # --- passes
     CodeMutant(
