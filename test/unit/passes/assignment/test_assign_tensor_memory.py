@@ -11,7 +11,7 @@ from triton_linear.lowering.planners.tensor_layouts import layout_for
 from triton_linear.lowering.planners.tensor_memory import TensorAccess
 from triton_linear.lowering.target.targets import target
 from triton_linear.lowering.target.tensor_memory import SHAPES
-from triton_linear.passes.analysis.tensor_memory import LOAD, site_of, thread_registers
+from triton_linear.passes.analysis.tensor_memory import LOAD, TensorSite, site_of, thread_registers
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import Candidates
 from triton_linear.passes.framework.layouts import LayoutTable
@@ -87,6 +87,25 @@ def test_only_what_is_served_is_offered() -> None:
         clocks = [site.clocks(candidate.layout) for candidate in candidates[group]]
         assert clocks[0] == 64 and set(clocks[1:]) == {128}
     assert examine_program(found, "k.ttgir").ok
+
+
+def test_no_shape_is_priced_below_the_one_that_triton_chose() -> None:
+    """Nobody measured what the shapes take: 16 rows cost twice as much, but 32 are no reason to change."""
+    memory = "!ttg.memdesc<128x64xf32, " + MEMORY + ", #ttng.tensor_memory, mutable>"
+    shapes = ("32x32b", "16x64b", "16x128b", "16x256b")
+    types = " ".join(f"%x{i}: tensor<128x64xf32, {served(name)}>," for i, name in enumerate(shapes))
+    text = f"""module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32,
+        ttg.target = "cuda:100", "ttg.threads-per-warp" = 32 : i32}} {{
+      tt.func public @k({types} %m: {memory}) {{ tt.return }}
+    }}"""
+    module = read_module(text, bridge.upstream_context(), "k.ttgir")
+    (block,) = module.body.operations[0].regions[0].blocks
+    *tensors, held = (argument.type for argument in block.arguments)
+    clocks = []
+    for type_ in tensors:
+        site = TensorSite(type_, held, is_store=False, most=256)
+        clocks.append([site.clocks(encodings.layout_of(served(name), SHAPE)) for name in shapes])
+    assert clocks == [[64, 128, 128, 128], *[[128] * 4] * 3]
 
 
 def test_the_registers_of_a_thread_are_those_of_the_region() -> None:

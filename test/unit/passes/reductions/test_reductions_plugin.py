@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import triton
 import triton.language as tl
 from plugin_support import CUDA, assembly
+from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import triton_linear
@@ -27,6 +29,20 @@ def spread(x, out, N: tl.constexpr):
     value = tl.load(x + tl.arange(0, N))
     centred = value - tl.sum(value, 0) / N
     tl.store(out + tl.arange(0, N), centred / tl.sqrt(tl.sum(centred * centred, 0) / N))
+
+
+@triton.jit
+def online(a, b, out, S, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows = tl.make_tensor_descriptor(a, [S, K], [K, 1], [M, K])
+    columns = tl.make_tensor_descriptor(b, [S, K], [K, 1], [N, K])
+    taken = rows.load([0, 0])
+    best, total = tl.full((M,), -1e30, tl.float32), tl.zeros((M,), tl.float32)
+    for at in tl.range(0, S, N):
+        scores = tl.dot(taken, columns.load([at, 0]).T)
+        most = tl.maximum(best, tl.max(scores, 1))
+        total = total * tl.exp2(best - most) + tl.sum(tl.exp2(scores - most[:, None]), 1)
+        best = most
+    tl.store(out + tl.arange(0, M), best + tl.log2(total))
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +116,24 @@ def test_the_option_is_one_of_the_environment_too(monkeypatch: pytest.MonkeyPatc
     assert triton_linear.environment.text_of(options) == "reductions=0"
     with pytest.raises(TypeError, match="reductions takes a bool, got 1"):
         triton_linear.setting.Options(reductions=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(128, 64), (128, 256)])
+def test_reductions_that_tensor_memory_keeps_inside_warps_stay_there(shape: tuple[int, int]) -> None:
+    """On 8 warps Triton loads scores so that a row is in one warp. A faster load would put exchanges into the
+    loop."""
+    signature = {"a": "*fp16", "b": "*fp16", "out": "*fp32", "S": "i32"}
+    constants = {"M": shape[0], "N": shape[1], "K": 64}
+    source = ASTSource(
+        online,
+        signature | dict.fromkeys(constants, "constexpr"),
+        constexprs=constants,
+        attrs={(place,): [["tt.divisibility", 16]] for place in range(3)},
+    )
+    made = []
+    for enabled in (False, True):
+        with triton_linear.enabled(strict=True) if enabled else contextlib.nullcontext():
+            made.append(triton.compile(source, target=GPUTarget("cuda", 100, 32), options={"num_warps": 8}))
+    stock, ours = (assembly(kernel) for kernel in made)
+    assert ours.count("bar.sync") <= stock.count("bar.sync")
+    assert ours.count("16x32bx2") == stock.count("16x32bx2")
