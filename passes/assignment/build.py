@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import PARTITIONS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
@@ -29,26 +29,26 @@ from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.verifiers import CONVERT
-from triton_linear.passes.reductions.region import REDUCE, is_order_free, must_stay
+from triton_linear.passes.reductions.held import KeptBits
+from triton_linear.passes.reductions.region import REDUCE, must_stay
 
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
 
 
-def build(ops: Sequence[Operation], gpu: Target, held: frozenset[Value] | None = None) -> Graph:
+def build(ops: Sequence[Operation], gpu: Target, kept: KeptBits | None = None) -> Graph:
     """The problem of a module's operations, given in the order they are written. If the module has
     warp-specialised regions: the problem of the kernel's own warps.
 
-    `held`: the values whose layouts must stay so that results keep their bits (`reductions.held`); None if
-    results need not keep their bits.
+    `kept`: what must stay so that results keep their bits (`reductions.held`); None: nothing.
     """
     nodes = read(ops)
-    return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), gpu, held)
+    return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), gpu, kept)
 
 
-def build_scope(scope: Scope, facts: Facts, gpu: Target, held: frozenset[Value] | None = None) -> Graph:
-    """The problem of one scope of a module; `held` as for `build`."""
-    return _Builder(scope, facts, gpu, held).build()
+def build_scope(scope: Scope, facts: Facts, gpu: Target, kept: KeptBits | None = None) -> Graph:
+    """The problem of one scope of a module; `kept` as for `build`."""
+    return _Builder(scope, facts, gpu, kept).build()
 
 
 class _Builder(Draft):
@@ -331,7 +331,7 @@ class _Builder(Draft):
     def _shows_order(self, reduction: OpNode) -> bool:
         """True if results must keep their bits and these depend on the order in which the reduction
         combines."""
-        return self.held is not None and not is_order_free(reduction.op, self.gpu.vendor == "nvidia")
+        return self.kept is not None and self.kept.shows_order(reduction.op)
 
     def _shape_change(self, op: OpNode, frequency: float) -> None:
         kind = op.results[0].kind

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from triton_linear.dialect.mlir_adapter import Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
@@ -18,23 +17,23 @@ from triton_linear.passes.analysis.addressing import constancy
 from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.scopes import Facts, Scope
+from triton_linear.passes.reductions.held import KeptBits
 
 
 @dataclass
 class Draft:
     """The unfinished problem of a scope.
 
-    held: values whose layouts must stay, as results must keep their bits; None if they need not. crossings:
-    each
-    operand that takes a value of another group: the value, the group of the operand, the path from its
-    encoding, the operand. converted: as `Graph.converted_recipes`. cut: values at which their group ends, so
-    that each use may have another layout. The other fields are those of `Graph`.
+    kept: what must stay, as results must keep their bits; None: nothing. crossings: each operand that takes a
+    value of another group: the value, the group of the operand, the path from its encoding, the operand.
+    converted: as `Graph.converted_recipes`. cut: values at which their group ends, so that each use may have
+    another layout. The other fields are those of `Graph`.
     """
 
     scope: Scope
     facts: Facts
     gpu: Target
-    held: frozenset[Value] | None
+    kept: KeptBits | None
     recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
     aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
     owners: dict[ValueNode, tuple[Group, Path]] = field(default_factory=dict)
@@ -70,7 +69,7 @@ class Draft:
 
     def _is_held(self, value: ValueNode) -> bool:
         """True if the value must keep its layout, as bits of results depend on it."""
-        return self.held is not None and value.value in self.held
+        return self.kept is not None and value.value in self.kept.held
 
     def _add_value(self, value: ValueNode, group: Group, path: Path = ()) -> None:
         """Put a value into `group`: its encoding follows from the group's by `path`."""
