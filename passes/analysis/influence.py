@@ -108,10 +108,10 @@ def _influencing(
         if value in seen:
             continue
         seen.add(value)
+        producer = producers.get(value)
         if not memory_reached and "memdesc" in str(value.type):
             memory_reached = True
             pending += _put_into_memory(ops)
-        producer = producers.get(value)
         if producer is None:
             pending += _passed(value, ops)
         elif producer.name.startswith("scf."):
@@ -171,8 +171,20 @@ _HANDING_ON = frozenset({"tt.atomic_cas", "tt.call", "tt.return"})
 """Operations that hand floats to where this analysis does not follow, or that are atomic exchanges."""
 _BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
 _ASSEMBLY = "tt.elementwise_inline_asm"
-_UNDECIDED = _BITCASTS | {"tt.reduce", "tt.scan", "tt.load", "tt.map_elementwise", "ttg.warp_specialize"}
+_UNDECIDED = _BITCASTS | {
+    "tt.addptr",
+    "tt.broadcast",
+    "tt.expand_dims",
+    "tt.load",
+    "tt.map_elementwise",
+    "tt.reduce",
+    "tt.scan",
+    "tt.splat",
+    "tt.store",
+}
 """Operations that decide nothing themselves, even if they give integers."""
+_UNDECIDED_DIALECTS = ("scf.", "arith.", "math.", "ttg.")
+_TO_INTEGERS = ("arith.cmpf", "arith.fpto", "math.is")
 
 
 def _compared_operands(op: Operation) -> Iterator[Value]:
@@ -180,7 +192,7 @@ def _compared_operands(op: Operation) -> Iterator[Value]:
     name = op.name
     if name in _HANDING_ON or (name == "tt.atomic_rmw" and op.attributes["atomic_rmw_op"].value == _EXCHANGE):
         yield from filter(is_float, op.operands)
-    elif name in _UNDECIDED or name.startswith("scf."):
+    elif name in _UNDECIDED or name.startswith(_UNDECIDED_DIALECTS) and not name.startswith(_TO_INTEGERS):
         return
     elif any(map(_may_decide, op.results)) and not _is_extreme(op):
         yield from filter(is_float, op.operands)
