@@ -32,6 +32,7 @@ _PURE = frozenset(
         "scf.while",
         "scf.yield",
         "tt.addptr",
+        "tt.approx_divf",
         "tt.bitcast",
         "tt.broadcast",
         "tt.cat",
@@ -192,7 +193,7 @@ def _compared_operands(op: Operation) -> Iterator[Value]:
     name = op.name
     if name in _HANDING_ON or (name == "tt.atomic_rmw" and op.attributes["atomic_rmw_op"].value == _EXCHANGE):
         yield from filter(is_float, op.operands)
-    elif name in _UNDECIDED or name.startswith(_UNDECIDED_DIALECTS) and not name.startswith(_TO_INTEGERS):
+    elif name in _UNDECIDED or (name.startswith(_UNDECIDED_DIALECTS) and not name.startswith(_TO_INTEGERS)):
         return
     elif any(map(_may_decide, op.results)) and not _is_extreme(op):
         yield from filter(is_float, op.operands)

@@ -16,6 +16,7 @@ from triton_linear.lowering.target.targets import InstructionCosts
 _ELEMENTWISE = frozenset(
     {
         "tt.addptr",
+        "tt.approx_divf",
         "tt.bitcast",
         "tt.clampf",
         "tt.extern_elementwise",

@@ -112,7 +112,7 @@ class AssignLayouts(Planning):
         before = numbering.of(op)
         for scope, graph, assignment in paying:
             encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
-            Rewriter(graph, [node.op for node in scope.ops], encodings).run()
+            Rewriter(graph, [node.op for node in scope.ops], encodings, assignment.again).run()
         if numbering.of(op) != before:
             raise NotEquivalent("the module with other layouts would not compute the same")
         was = sum(found.before.clocks for _, _, found in paying)

@@ -22,7 +22,7 @@ from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.tensor_memory import site_of
 from triton_linear.passes.assignment.anchors import COPY, LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
 from triton_linear.passes.assignment.draft import Draft
-from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Recipe, Reduction
+from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Reduction
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
@@ -105,7 +105,7 @@ class _Builder(Draft):
         value = self.resolve(source)
         kind = result.kind
         recipe = self.recipes.get(value)
-        if recipe is not None and kind is not None:
+        if recipe is not None and kind is not None and value not in self.owners:
             self.converted.append((recipe, kind.encoding, frequency))
 
     def _elementwise(self, op: OpNode, frequency: float) -> None:
@@ -120,10 +120,8 @@ class _Builder(Draft):
             if any(self._is_held(value) for value in (*op.operands, *op.results)):
                 self._pin(op)
                 return
-            for result in op.results:
-                if result.kind is not None:
-                    self.recipes[result] = Recipe(result, op, result.kind, frequency)
-            return
+            if not self._add_recipes(op, frequency):
+                return
         kind = results[0]
         widest = max([k.bits for _, k in tensors] + [k.bits for k in results])
         group = self._new_group(kind)
@@ -338,9 +336,7 @@ class _Builder(Draft):
         if kind is None or op.operands[0].kind is None:
             self._pin(op)
             return
-        value = self.resolve(op.operands[0])
-        if value in self.recipes:
-            self.recipes[op.results[0]] = Recipe(op.results[0], op, kind, frequency)
+        if self.resolve(op.operands[0]) in self.recipes and not self._add_recipes(op, frequency):
             return
         group = self._new_group(kind)
         self._add_value(op.results[0], group)

@@ -8,16 +8,22 @@ that need the values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
+from typing import Final
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.addressing import constancy
-from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use
+from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use, Work
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.scopes import Facts, Scope
 from triton_linear.passes.reductions.held import KeptBits
+
+ALWAYS_RECOMPUTED: Final = 4.0
+"""Clocks of a register below which a value is recomputed rather than converted: storing it to shared memory and
+loading it takes two, and an equal part of a barrier and of the words that are put together."""
 
 
 @dataclass
@@ -93,7 +99,7 @@ class Draft:
         use = Use(op, index)
         if self._is_held(operand):
             group.find().pinned = True
-        if value in self.recipes:
+        if value in self.recipes and value not in self.owners:
             group.find().requests[value, path] = None
             self.requests.append((use, group, path))
             return
@@ -124,6 +130,8 @@ class Draft:
                 edge = edges[key] = Edge(
                     value, kind, source, given, target, path, min(often, made), self._constancy(value)
                 )
+                if value in self.recipes:
+                    edge.recomputing = self._work_of([(value, path)])
             edge.uses.append(use)
             edge.frequency = max(edge.frequency, min(often, made))
         return list(edges.values())
@@ -135,10 +143,34 @@ class Draft:
 
     # Recomputation
 
+    def _add_recipes(self, op: OpNode, frequency: float) -> bool:
+        """Let the results of an operation whose operands can be recomputed be recomputed as well. True if they
+        need a group nevertheless, as that takes more than a conversion may."""
+        clocks: dict[OpNode, float] = {}
+        owned = False
+        for operand in op.operands:
+            if operand.kind is not None:
+                value = self.resolve(operand)
+                owned = owned or value in self.owners
+                clocks.update(self.recipes[value].clocks)
+        for result in op.results:
+            if result.kind is not None:
+                own = weights.of(op, result.kind.bits, self.gpu.costs)
+                behind = {**clocks, op: own} if own else clocks
+                self.recipes[result] = Recipe(result, op, result.kind, frequency, behind)
+                owned = owned or sum(behind.values()) > ALWAYS_RECOMPUTED
+        return owned
+
     def _price_requests(self, group: Group) -> None:
         """Add the operations that recompute values for a group to its work, each once for each slice."""
+        for key, clocks in self._work_of(group.requests).items():
+            group.add_work(key, clocks)
+
+    def _work_of(self, values: Iterable[tuple[ValueNode, Path]]) -> dict[Work, float]:
+        """What it takes to recompute values, each of which has its path from the encoding of one group."""
+        work: dict[Work, float] = {}
         seen: set[tuple[ValueNode, Path]] = set()
-        pending = list(group.requests)
+        pending = list(values)
         while pending:
             value, path = pending.pop()
             if (value, path) in seen:
@@ -147,9 +179,11 @@ class Draft:
             recipe = self.recipes[value]
             clocks = weights.of(recipe.op, recipe.kind.bits, self.gpu.costs) * recipe.frequency
             if clocks:
-                group.add_work((path, recipe.kind.shape, self._constancy(value)), clocks)
+                key = path, recipe.kind.shape, self._constancy(value)
+                work[key] = work.get(key, 0.0) + clocks
             if recipe.op.name == "tt.expand_dims":
                 path = (*path, recipe.op.attributes["axis"].value)
             for operand in recipe.op.operands:
                 if operand.kind is not None:
                     pending.append((self.resolve(operand), path))
+        return work

@@ -102,7 +102,7 @@ _NO_SUMS = frozenset({"arith.mulf"})
 # The same on NVIDIA GPUs, doubles apart: instructions of their own (`ex2`, `rsqrt`, `sqrt`, `div.full`, `cvt`,
 # and assembly that works on bits) with at most a multiplication before them. On AMD GPUs they are several.
 _NVIDIA_NO_PRODUCTS = frozenset({"math.exp", "math.exp2", "math.rsqrt", "tt.fp_to_fp"})
-_NVIDIA_NO_SUMS = _NVIDIA_NO_PRODUCTS | {"arith.divf", "math.sqrt"}
+_NVIDIA_NO_SUMS = _NVIDIA_NO_PRODUCTS | {"arith.divf", "math.sqrt", "tt.approx_divf"}
 _BRANCHES = ("cf.br", "cf.cond_br")
 _ENDS = ("tt.reduce.return", "tt.scan.return")
 
