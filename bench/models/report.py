@@ -11,7 +11,7 @@ from typing import Any
 from ..harness import report as pages
 from ..harness.report import between, measured_on, named, number, one_line, page
 from ..harness.statistics import GAIN, LOSS, geometric_mean
-from .tuners import EQUAL, FREE, STOCK
+from .tuners import EQUAL, FREE, PLUGIN, STOCK
 
 Record = Mapping[str, Any]
 WAYS = (FREE, EQUAL)
@@ -58,16 +58,25 @@ def wrong(report: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def reason(failed: Mapping[str, str]) -> str:
+    """Why something failed, in a line, and where if that says little."""
+    said = one_line(failed["error"].partition("Set TORCHDYNAMO_VERBOSE")[0])
+    places = [
+        line.strip() for line in failed.get("traceback", "").splitlines() if line.strip().startswith("File ")
+    ]
+    return f"{said} ({places[-1]})" if places else said
+
+
 def compiles(record: Record) -> Mapping[str, Any]:
     """What the plugin reports of its compiles of a case."""
-    known: Mapping[str, Any] = record.get("prepared", {}).get(FREE, {}).get("compiles", {})
+    known: Mapping[str, Any] = record.get("prepared", {}).get(PLUGIN, {}).get("compiles", {})
     return known
 
 
 def case_line(record: Record) -> str:
     """A case in a line, for who waits."""
     if not is_measured(record):
-        reasons = [f"{side}: {one_line(each['error'], 160)}" for side, each in record.get("errors", {}).items()]
+        reasons = [f"{side}: {reason(each)}" for side, each in record.get("errors", {}).items()]
         return f"{record['name']}: FAILED, {'; '.join(reasons)}"
     ratios = [f"{what} {number(middle(record[what], way), 3)}" for what in ("step", "triton") for way in WAYS]
     return f"{record['name']}: {', '.join(ratios)}, {result(record)}"
@@ -77,7 +86,8 @@ def result(record: Record) -> str:
     """The verdicts on a case's results."""
     found = {way: each["verdict"] for way, each in record["results"].items() if "verdict" in each}
     words = set(found.values())
-    return next(iter(words)) if len(words) == 1 else ", ".join(f"{way} {word}" for way, word in found.items())
+    text = next(iter(words)) if len(words) == 1 else ", ".join(f"{way} {word}" for way, word in found.items())
+    return text + (", not finite" if record["results"][STOCK]["not_finite"] else "")
 
 
 def overview(records: Sequence[Record], not_run: Iterable[str]) -> list[str]:
@@ -212,13 +222,13 @@ def section(record: Record) -> list[str]:
     """What there is to say of one case."""
     lines = ["", f"## {record['name']}", ""]
     if not is_measured(record):
-        lines += [f"- {side} failed: {one_line(each['error'], 600)}" for side, each in record["errors"].items()]
+        lines += [f"- {side} failed: {reason(each)}" for side, each in record["errors"].items()]
         return lines
     prepared = record["prepared"]
     lines.append(
         f"{record['after']}, {pages.sizes(record['shape'])}; {prepared[STOCK]['graphs']} graphs, "
         f"{len(record['kernels'])} kernels; {record['rounds']} rounds of {record['steps']} steps. "
-        + ", ".join(f"{side}: {_facts(prepared[side])}" for side in (STOCK, FREE))
+        + ", ".join(f"{side}: {_facts(prepared[side])}" for side in (STOCK, PLUGIN))
         + f". Results: {_apart(record['results'])}. {outcomes(record)}"
     )
     unmatched = [f"{name} ({side})" for side, names in record["unmatched"].items() for name in names]

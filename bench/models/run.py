@@ -35,7 +35,7 @@ from . import figures, process, zoo
 from .card import Card
 from .process import Place
 from .report import case_line, markdown, wrong
-from .tuners import EQUAL, FREE, STOCK
+from .tuners import EQUAL, FREE, PLUGIN, STOCK
 from .work import verdict
 from .zoo import Case
 
@@ -82,12 +82,12 @@ class Pair:
             child.close()
 
 
-def measured(case: Case, pair: Pair, card: Card, folder: Path, rounds: int, until: float) -> dict[str, Any]:
+def measured(case: Case, pair: Pair, card: Card, folder: Path, rounds: int) -> dict[str, Any]:
     """The record of a case. Raises Late."""
     begun = time.perf_counter()
     made: dict[str, Any] = {"name": case.name, "after": case.model.after, "shape": list(case.shape)}
     with ThreadPoolExecutor(2) as pool:
-        asked = {side: pool.submit(pair.ask, side, process.prepare, case.name) for side in (STOCK, FREE)}
+        asked = {side: pool.submit(pair.ask, side, process.prepare, case.name) for side in (STOCK, PLUGIN)}
         prepared, errors = {}, {}
         for side, future in asked.items():
             try:
@@ -102,20 +102,20 @@ def measured(case: Case, pair: Pair, card: Card, folder: Path, rounds: int, unti
     if errors:
         return made | {"errors": errors}
     try:
-        adopted = pair.ask(FREE, process.adopt, pair.ask(STOCK, process.choices))
+        adopted = pair.ask(PLUGIN, process.adopt, pair.ask(STOCK, process.choices))
         ready = time.perf_counter()
-        with card.held(until):
+        with card.held():  # Who has it at the end of the time is killed then.
             made["results"] = compared(pair, folder, adopted)
             ways = (STOCK, FREE, EQUAL) if any("config" in each for each in adopted.values()) else (STOCK, FREE)
             steps = steps_for(prepared[STOCK]["milliseconds"])
             times = in_rounds(pair, ways, steps, rounds)
-    except (Late, TimeoutError) as error:
-        raise Late from error
+    except Late:
+        raise
     except Exception as error:
         return made | {"errors": {"measuring": Failed.of(error).facts()}}
     made["steps"] = steps
     made["seconds"] = {"ready": round(ready - begun, 1), "all": round(time.perf_counter() - begun, 1)}
-    return made | figures.record(prepared[STOCK], prepared[FREE], adopted, times)
+    return made | figures.record(prepared[STOCK], prepared[PLUGIN], adopted, times)
 
 
 def compared(pair: Pair, folder: Path, adopted: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def compared(pair: Pair, folder: Path, adopted: Mapping[str, Any]) -> dict[str, 
     noise = pair.ask(STOCK, process.write, path)
     found = {STOCK: noise}
     for way in (FREE, EQUAL) if any("config" in each for each in adopted.values()) else (FREE,):
-        there = pair.ask(FREE, process.compare, path, way)
+        there = pair.ask(PLUGIN, process.compare, path, way)
         found[way] = there | {"verdict": verdict(there, noise)}
     return found
 
@@ -144,7 +144,7 @@ def in_rounds(pair: Pair, ways: Sequence[str], steps: int, rounds: int) -> dict[
     for number in range(rounds):
         for step in range(len(ways)):
             way = ways[(number + step) % len(ways)]
-            found[way].append(pair.ask(STOCK if way == STOCK else FREE, process.measure, way, steps))
+            found[way].append(pair.ask(STOCK if way == STOCK else PLUGIN, process.measure, way, steps))
     return found
 
 
@@ -169,7 +169,7 @@ class Cards:
             side: Place(
                 self.names[card], self.lock(card), where / side, plugin, self.threads, self._cores[card]
             )
-            for side, plugin in ((STOCK, None), (FREE, self.options.plugin))
+            for side, plugin in ((STOCK, None), (PLUGIN, self.options.plugin))
         }
 
 
@@ -207,7 +207,7 @@ def execute(options: argparse.Namespace, cases: Sequence[Case]) -> dict[str, Any
         where.mkdir(parents=True, exist_ok=True)
         pair = Pair(places, until)
         try:
-            record = measured(case, pair, Card(cards.lock(card)), where, options.rounds, until)
+            record = measured(case, pair, Card(cards.lock(card)), where, options.rounds)
             with lock:
                 run.report |= pair.facts(STOCK)
                 run.add(record, case_line(record))

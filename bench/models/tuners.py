@@ -18,7 +18,10 @@ from typing import Any
 from ..kernels.inductor import changed, config_name
 from ..torch_compile_process import code_digest
 
-STOCK, FREE, EQUAL = "stock", "free", "equal"
+STOCK, PLUGIN = "stock", "plugin"
+"""The two processes of a case."""
+FREE, EQUAL = "free", "equal"
+"""What the one that has the plugin runs; the other runs STOCK."""
 
 _OWN = re.compile(r"'(?:backend_hash|kernel_hash)': (?:'[^']*'|None),?")
 """What is in the source of a kernel, and differs between settings of the plugin."""

@@ -64,7 +64,7 @@ class Work:
 
 
 def sampled(value: Any) -> Any:
-    """At most SAMPLE elements of a tensor, on the CPU, from all over it, and one that all its bits decide."""
+    """Some SAMPLE elements of a tensor, from all over it, and the sum of its bits as integers; on the CPU."""
     import torch
 
     flat = value.reshape(-1)
@@ -95,9 +95,11 @@ def apart(stock: Results, other: Results, trains: bool) -> dict[str, Any]:
     gradients = [value["sample"].double() for name, value in stock.items() if trains and name != "loss"]
     count = sum(value.numel() for value in gradients)
     usual = math.sqrt(sum(float(value.square().sum()) for value in gradients) / max(count, 1))
-    found: dict[str, Any] = {"tensors": len(stock), "different": 0, "apart": 0.0, "where": ""}
+    not_finite = sum(not bool(value["sample"].isfinite().all()) for value in stock.values())
+    found: dict[str, Any] = {"tensors": len(stock), "not_finite": not_finite}
+    found |= {"different": 0, "apart": 0.0, "where": ""}
     for name, value in stock.items():
-        if all(torch.equal(value[part], other[name][part]) for part in value):
+        if torch.equal(value["bits"], other[name]["bits"]) and _same(value["sample"], other[name]["sample"]):
             continue
         found["different"] += 1
         a, b = value["sample"].double(), other[name]["sample"].double()
@@ -108,6 +110,10 @@ def apart(stock: Results, other: Results, trains: bool) -> dict[str, Any]:
         if far >= found["apart"]:
             found |= {"apart": far, "where": name}
     return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def verdict(found: Mapping[str, Any], noise: Mapping[str, Any]) -> str:

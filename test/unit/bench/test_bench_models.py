@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +16,8 @@ from bench.models.card import Card
 from bench.models.figures import record
 from bench.models.process import Place
 from bench.models.times import on_gpu, per_step
-from bench.models.tuners import EQUAL, FREE, STOCK, Tuners, digest
+from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK, Tuners, digest
 from bench.models.work import verdict
-
-CASE = next(zoo.cases())
-
 
 # Times
 
@@ -122,7 +118,7 @@ def prepared(*kernels: dict[str, Any]) -> dict[str, Any]:
 
 SIDES = {
     STOCK: prepared(kernel("a", "X=1"), kernel("b", "X=1"), kernel("only", "X=1")),
-    FREE: prepared(kernel("b", "X=2", "y"), kernel("a", "X=1")),
+    PLUGIN: prepared(kernel("b", "X=2", "y"), kernel("a", "X=1")),
 }
 ADOPTED = {"b": {"config": "X=1", "registers": 40, "spilled": 0, "shared": 0, "code": "z"}}
 TIMES = {STOCK: [100.0, 80.0, 5.0], FREE: [40.0, 100.0], EQUAL: [100.0, 100.0]}
@@ -130,7 +126,7 @@ TIMES = {STOCK: [100.0, 80.0, 5.0], FREE: [40.0, 100.0], EQUAL: [100.0, 100.0]}
 
 def test_a_record_has_each_kernel_of_both_processes_under_its_key() -> None:
     times = {way: [{"kernels": t, "rest": 15.0, "others": {"gemm": 15.0}}] * 7 for way, t in TIMES.items()}
-    found = record(SIDES[STOCK], SIDES[FREE], ADOPTED, times)
+    found = record(SIDES[STOCK], SIDES[PLUGIN], ADOPTED, times)
     a, b = found["kernels"]
     assert (a["key"], a["ratio"][FREE][1], a["same_code"][FREE]) == ("a", 1.0, True)
     assert b["configs"] == {STOCK: "X=1", FREE: "X=2", EQUAL: "X=1"}
@@ -149,16 +145,16 @@ class Fake:
 
     def __call__(self, start: Any, place: Place) -> Fake:
         made = Fake(self.slow, self.broken)
-        made.side = STOCK if place.plugin is None else FREE
+        made.side = STOCK if place.plugin is None else PLUGIN
         return made
 
     def ask(self, function: Any, *arguments: Any) -> Any:
-        if function is self.broken and self.side == FREE:
+        if function is self.broken and self.side == PLUGIN:
             raise Failed("ValueError: no")
         if function is self.slow:
             time.sleep(self.patience)
             raise TimeoutError
-        noise = {"tensors": 3, "different": 0, "apart": 0.0, "where": ""}
+        noise = {"tensors": 3, "not_finite": 0, "different": 0, "apart": 0.0, "where": ""}
         if function is process.measure:
             return {"kernels": TIMES[arguments[0]], "rest": 1.0, "others": {}}
         return {
@@ -204,21 +200,18 @@ def test_what_does_not_fit_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_a_gpu_is_one_process_at_a_time(tmp_path: Path) -> None:
-    done: Future[bool] = Future()
+    there = threading.Event()
 
     def other() -> None:
-        try:
-            with Card(tmp_path / "lock").held(time.monotonic() + 0.05):
-                done.set_result(True)
-        except TimeoutError:
-            done.set_result(False)
+        with Card(tmp_path / "lock").held():
+            there.set()
 
-    card = Card(tmp_path / "lock")
+    card, thread = Card(tmp_path / "lock"), threading.Thread(target=other)
     with card.held(), card.held():
-        threading.Thread(target=other).start()
-        assert done.result(5) is False
-    with Card(tmp_path / "lock").held(time.monotonic() + 5):
-        pass
+        thread.start()
+        assert not there.wait(0.05)
+    thread.join(5)
+    assert there.is_set()
 
 
 # What is said of results, and of the plugin
