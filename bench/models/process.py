@@ -238,6 +238,8 @@ def _measure(way: str, steps: int) -> dict[str, Any]:
     state.tuners.use(way)
     state.work.step()
     times = per_step(profiled(state.work.step, steps), state.tuners.launched, state.tuners.names, steps)
+    if not times.triton:
+        raise RuntimeError(f"the profiler saw no kernel of Inductor's among {len(times.others)} others")
     longest = sorted(times.others.items(), key=lambda pair: -pair[1])[:OTHERS]
     return {
         "kernels": [round(value, 3) for value in times.kernels],
