@@ -17,7 +17,7 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.axis import pointee_bytes
 from triton_linear.passes.analysis.clusters import blocks_of
-from triton_linear.passes.analysis.global_memory import GlobalAccess, is_unplaced
+from triton_linear.passes.analysis.global_memory import GlobalAccess, fastest_dimension, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.tensor_memory import site_of
 from triton_linear.passes.assignment.anchors import COPY, LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
@@ -285,11 +285,12 @@ class _Builder(Draft):
         if mask is not None and mask.kind is not None:
             flags = self.axis.mask(self.resolve(mask))
         pointer = op.operands[0]
-        places, kind, given = self.axis.of(pointer), pointer.kind, None
+        places, kind, given, fastest = self.axis.of(pointer), pointer.kind, None, None
         if kind is not None and is_unplaced(places):
             with suppress(ValueError):  # unknown encodings have no layout
                 given = layout_of(kind.encoding, kind.shape)
-        return GlobalAccess(places, flags, pointee_bytes(pointer.type), is_store, given)
+                fastest = fastest_dimension(kind.encoding, given)
+        return GlobalAccess(places, flags, pointee_bytes(pointer.type), is_store, given, fastest)
 
     def _reduce(self, op: OpNode, frequency: float) -> None:
         kind = next((k for operand in op.operands if (k := operand.kind) is not None), None)
