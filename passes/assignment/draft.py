@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Final
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
@@ -20,10 +19,6 @@ from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group,
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.scopes import Facts, Scope
 from triton_linear.passes.reductions.held import KeptBits
-
-ALWAYS_RECOMPUTED: Final = 4.0
-"""Clocks of a register below which a value is recomputed rather than converted: storing it to shared memory and
-loading it takes two, and an equal part of a barrier and of the words that are put together."""
 
 
 @dataclass
@@ -158,7 +153,7 @@ class Draft:
                 own = weights.of(op, result.kind.bits, self.gpu.costs)
                 behind = {**clocks, op: own} if own else clocks
                 self.recipes[result] = Recipe(result, op, result.kind, frequency, behind)
-                owned = owned or sum(behind.values()) > ALWAYS_RECOMPUTED
+                owned = owned or sum(behind.values()) > self.gpu.costs.word
         return owned
 
     def _price_requests(self, group: Group) -> None:

@@ -4,7 +4,6 @@ its share. Their records are joined to the records of one run.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import threading
@@ -19,7 +18,6 @@ from typing import Any
 from triton_linear.tools.measuring.ahead import ENDED, read_compiled
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import Ended, Stopped, read_records, rounds, run_child
-from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.progress import say
 
 Records = list[dict[str, Any]]

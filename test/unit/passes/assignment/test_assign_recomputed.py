@@ -15,7 +15,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from triton_linear.dialect.mlir_adapter import Module, operations
-from triton_linear.passes.assignment import draft
+from triton_linear.lowering.target.targets import InstructionCosts
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.run import run_passes
 
@@ -96,7 +96,7 @@ def test_no_dear_chain_is_computed_twice(name: str, monkeypatch: pytest.MonkeyPa
     given = count(read(text), operation)
     assert 0 < given == count(assigned(read(text)), operation)
     if name == "random numbers":  # stock Triton itself computes the hashes twice
-        monkeypatch.setattr(draft, "ALWAYS_RECOMPUTED", 1e9)
+        monkeypatch.setattr(InstructionCosts, "word", 1e9)
         assert given < count(assigned(read(text)), operation)
 
 
@@ -106,14 +106,14 @@ def test_modules_compute_the_same_whatever_is_recomputed(
     path: Path, least: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With 0 every such value has a group and is converted or recomputed; with 1e9 all are recomputed."""
-    monkeypatch.setattr(draft, "ALWAYS_RECOMPUTED", least)
+    monkeypatch.setattr(InstructionCosts, "word", least)
     text = path.read_text()
     stays_the_same(text, [AssignLayouts()], ran(read(text)))
 
 
 def test_a_value_is_recomputed_where_a_conversion_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pointers of the two ways in which bytes are accessed are sums of coordinates."""
-    monkeypatch.setattr(draft, "ALWAYS_RECOMPUTED", 0.0)
+    monkeypatch.setattr(InstructionCosts, "word", 0.0)
     outcome = run_passes(upstream(path_of("quantise_transposed")), [AssignLayouts()], verify=True)
     assert outcome.succeeded
     again = any("ptr<" in str(each) and "again instead" in str(each) for each in outcome.diagnostics)
