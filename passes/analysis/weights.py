@@ -1,8 +1,8 @@
 """Clocks of an SM that one warp takes for an elementwise operation on one register of each lane.
 
-Measured on an H200 by `python -m bench.elementwise` (bench/results/3.9.0/elementwise.json), beside additions and
-multiplications of 32-bit floats, whose rate `Costs.float_alu` has from the CUDA programming guide. Functions of
-libdevice (logarithms, sines, `erf`, `tanh`, precise division) are sequences of instructions.
+Measured on an H200 by `python -m bench.elementwise` (bench/results/3.9.0/elementwise.json), beside additions
+and multiplications of 32-bit floats, whose rate `Costs.float_alu` has from the CUDA programming guide. What is
+of libdevice (logarithms, sines, `erf`, `tanh`, precise division) takes a sequence of instructions.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def run(chosen: argparse.Namespace) -> int:
     before = _read(file)
     if chosen.check and not before:
         fail("there are no decisions to check", str(file.path))
-    device = f"workers of {chosen.cluster}" if chosen.cluster is not None else gpu_name("tune")
+    device = gpu_name("tune")
     results = tune(
         chosen.script,
         chosen.arguments,
