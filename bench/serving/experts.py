@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .inputs import Inputs
@@ -22,6 +22,11 @@ class Experts:
     chosen: int
     hidden: int
     inner: int
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the weights of an expert's two matmuls: to how many, from how many."""
+        return (2 * self.inner, self.hidden), (self.hidden, self.inner)
 
 
 QWEN3 = Experts(128, 8, 2048, 768)
@@ -81,6 +86,10 @@ class Operands:
     a_scale: Any = None
     b_scale: Any = None
     zeros: Any = None
+
+    def of(self, a: Any, a_scale: Any = None) -> Operands:
+        """The same weights, of these activations."""
+        return replace(self, a=a, a_scale=a_scale)
 
 
 def operands(
