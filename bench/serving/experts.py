@@ -40,6 +40,20 @@ MINIMAX = Experts(256, 8, 3072, 384)
 MIXTRAL = Experts(8, 2, 4096, 3584)
 """Mixtral-8x7B on four."""
 
+BF16 = {
+    "moe bf16 qwen3 decode 16": {"tokens": 16, "model": QWEN3},
+    "moe bf16 qwen3 decode 256": {"tokens": 256, "model": QWEN3},
+    "moe bf16 qwen3 prefill 4096": {"tokens": 4096, "model": QWEN3},
+}
+IN_BLOCKS = {"kind": FP8, "block": BLOCKS}
+IN_FOUR_BITS = {"model": QWEN3, "kind": INT4_WEIGHTS, "block": GROUPS}
+QUANTISED = {
+    "moe fp8 blocks deepseek decode 64": {"tokens": 64, "model": DEEPSEEK, **IN_BLOCKS},
+    "moe fp8 blocks deepseek prefill 4096": {"tokens": 4096, "model": DEEPSEEK, **IN_BLOCKS},
+    "moe fp8 tensor mixtral decode 64": {"tokens": 64, "model": MIXTRAL, "kind": FP8},
+}
+"""Layers that both servers run."""
+
 
 @dataclass(frozen=True)
 class Sorted:

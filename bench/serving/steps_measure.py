@@ -65,7 +65,7 @@ def profiled(graph: Any) -> dict[str, float]:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
         for _ in range(PROFILED):
             graph.replay()
         torch.cuda.synchronize()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..foreign import report as compiled
 from ..foreign.report import cell, milliseconds, problem, surely_slower
 from ..foreign.run import wrong
 from ..harness.report import between, listed, measured_on, not_run, number, page, table
@@ -130,15 +131,15 @@ def markdown(report: Row) -> str:
         "Steps that did not end well:",
         (f"{case['case']}: {cell(text)}" for case in report["cases"] if (text := problem(case))),
     )
-    compiled = [(case, row) for case in report["cases"] for row in case["kernels"]]
-    lines += listed(
-        "Stock Triton does not compile:",
-        (
-            f"{row['kernel']} of {case['case']}: {cell(row['stock_error'])}"
-            for case, row in compiled
-            if "stock_error" in row
-        ),
-    )
+    if not report.get("device"):
+        found = compiled.rows_of(report["cases"])
+        lines += [
+            "",
+            *compiled.summary({"all": found}),
+            *compiled.reasons(found),
+            "",
+            *compiled.compiled_table(found),
+        ]
     for case, row in timed:
         said = row.get("profile_error")
         shown = [f"No profile: {cell(said)}"] if said and not row["profile"] else kernels_table(row)
