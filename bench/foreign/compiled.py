@@ -204,9 +204,9 @@ def run(
     record: dict[str, Any] = {"case": name, "target": target}
     with pretend.gpu(gpu_target(target)), launches.configured(rank):
         try:
-            call = suite.case(name).make(suite.inputs(pretended=True))
-            launches.without_kernel_caches()
-            with launches.caught(both):
+            with launches.caught(both):  # what makes inputs may launch kernels too
+                call = suite.case(name).make(suite.inputs(pretended=True))
+                launches.without_kernel_caches()
                 call()
         except (Exception, SystemExit) as problem:
             record["error"] = error_of(problem)

@@ -45,7 +45,11 @@ BESIDE = (modes.DECIDED, modes.EXACT, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, 
 
 
 class Run(harness.Run):
-    """A run: its options, and the report so far."""
+    """A run: its options, and the report so far. What is measured, and the page of it, may be others'."""
+
+    patience = GPU_PATIENCE
+    measure: Callable[..., dict[str, Any]] = staticmethod(measure.run)
+    page: Callable[[Any], str] = staticmethod(markdown)
 
     def __init__(self, suite: Suite, options: argparse.Namespace) -> None:
         super().__init__(self._write, options.budget)
@@ -65,7 +69,7 @@ class Run(harness.Run):
         )
 
     def _write(self, report: dict[str, Any]) -> None:
-        write(report, self.options.output, f"{self.suite.name}{self.suffix}")
+        write(self.page, report, self.options.output, f"{self.suite.stem}{self.suffix}")
 
     @property
     def suffix(self) -> str:
@@ -149,7 +153,7 @@ class Run(harness.Run):
         def ask(plugin: bool) -> dict[str, Any]:
             options = self.options
             what = (self.suite, case, options.config, options.turns, plugin, options.beside)
-            return dict(child.ask(measure.run, *what))
+            return dict(child.ask(self.measure, *what))
 
         try:
             return ask(plugin)
@@ -198,7 +202,9 @@ def measured_line(record: dict[str, Any]) -> str:
     return " ".join(each) + (f" WRONG: {', '.join(bad)}" if bad else "")
 
 
-def execute(suite: Suite, options: argparse.Namespace, cases: Sequence[Case]) -> dict[str, Any]:
+def execute(
+    suite: Suite, options: argparse.Namespace, cases: Sequence[Case], kind: type[Run] = Run
+) -> dict[str, Any]:
     """The report of a run."""
     with tempfile.TemporaryDirectory() as folder:
         site, cache = Path(folder, "site"), (options.cache or Path(folder, "cache")).absolute()
@@ -206,10 +212,10 @@ def execute(suite: Suite, options: argparse.Namespace, cases: Sequence[Case]) ->
         cache.mkdir(parents=True, exist_ok=True)
         if options.dump is not None:
             Path(options.dump).mkdir(parents=True, exist_ok=True)
-        run = Run(suite, options)
+        run = kind(suite, options)
         where = (suite, str(site), str(cache))
         cards = [] if options.compile_only else measure.cards() or [""]
-        gpus = [Child(measure.start, *where, card, patience=GPU_PATIENCE) for card in cards]
+        gpus = [Child(measure.start, *where, card, patience=kind.patience) for card in cards]
         try:
             if gpus:
                 run.report |= gpus[0].begin(suite.name, "; there is --compile-only")
@@ -233,9 +239,9 @@ def join(program: str, paths: Sequence[Path]) -> dict[str, Any]:
     return joined
 
 
-def write(report: dict[str, Any], folder: Path, stem: str) -> None:
+def write(page: Callable[[Any], str], report: dict[str, Any], folder: Path, stem: str) -> None:
     """The JSON and the page."""
-    results.save(folder, stem, markdown, report, indent=None)
+    results.save(folder, stem, page, report, indent=None)
 
 
 def wrong(report: dict[str, Any]) -> list[str]:
@@ -274,7 +280,7 @@ def parse(suite: Suite, argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(suite: Suite = FOREIGN, argv: Sequence[str] | None = None) -> int:
+def main(suite: Suite = FOREIGN, argv: Sequence[str] | None = None, kind: type[Run] = Run) -> int:
     """Run and write; see the module's docstring."""
     options = parse(suite, argv)
     wanted = chosen(suite.name, suite.cases(), options.only)
@@ -284,9 +290,9 @@ def main(suite: Suite = FOREIGN, argv: Sequence[str] | None = None) -> int:
     if options.join:
         report = join(suite.name, options.join)
         suffix = "-compile" if not report.get("device") else "-control" if report.get("control") else ""
-        write(report, options.output, f"{suite.name}{suffix}")
+        write(kind.page, report, options.output, f"{suite.stem}{suffix}")
     else:
-        report = execute(suite, options, wanted)
+        report = execute(suite, options, wanted, kind)
     bad = wrong(report)
     for text in bad:
         say(f"{suite.name}: {text}")

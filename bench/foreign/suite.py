@@ -16,7 +16,8 @@ from .cases import cases
 class Suite:
     """Goes to processes pickled: its functions are those of modules.
 
-    `enter` makes what is in a folder importable, and `inputs` are what cases get.
+    `name`: of the bench's module in `bench`. `enter` makes what is in a folder importable, and `inputs` are
+    what cases get.
     """
 
     name: str
@@ -27,9 +28,19 @@ class Suite:
     inputs: type[Inputs] = Inputs
 
     @property
+    def room(self) -> str:
+        """The folder of the bench."""
+        return self.name.partition(".")[0]
+
+    @property
+    def stem(self) -> str:
+        """How names of its results begin."""
+        return self.name.replace(".", "-")
+
+    @property
     def archive(self) -> Path:
         """What `fetch` writes, and a GPU machine gets."""
-        return packages.ROOT / ".gpu" / f"{self.name}.tar.xz"
+        return packages.ROOT / ".gpu" / f"{self.room}.tar.xz"
 
     def case(self, name: str) -> Case:
         """The case of that name. Raises StopIteration where there is none."""
@@ -39,7 +50,7 @@ class Suite:
         """The archive's files in a folder. Raises SystemExit where there is none."""
         if not archive.exists():
             raise SystemExit(
-                f"{self.name}: there is no {archive}; make it with: python -m bench.{self.name}.fetch"
+                f"{self.name}: there is no {archive}; make it with: python -m bench.{self.room}.fetch"
             )
         packages.unpack(archive, folder)
 

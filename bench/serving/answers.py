@@ -216,6 +216,10 @@ def answers() -> dict[str, dict[str, Any]]:
     return {
         "vllm.platforms": platforms,
         "vllm.triton_utils.importing": {"HAS_TRITON": True},
+        "vllm.utils.import_utils": {
+            "has_triton_kernels": yes,
+            "get_triton_kernels_version": given("3.5.1"),
+        },
         "vllm.utils.torch_utils": {
             "direct_register_custom_op": registered,
             "LayerName": type("LayerName", (str,), {}),

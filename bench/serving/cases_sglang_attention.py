@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..foreign.case import Cases, plain
+from .alike import queries_to_norm_and_rotate, sequences_without_cache
 from .inputs import Inputs
 
 CASES = Cases()
@@ -158,9 +159,7 @@ def extend(
 def prefill_attention_without_cache(t: Inputs) -> Callable[[], Any]:
     from sglang.kernels.ops.attention.prefill_attention import context_attention_fwd
 
-    q, k, v = (t.normal(4096, 16, 64) for _ in range(3))
-    starts, lengths = t.starts([1024] * 4)[:4], t.full(1024, 4)
-    return plain(context_attention_fwd, q, k, v, t.empty(4096, 16, 64), starts, lengths, 1024, False)
+    return plain(context_attention_fwd, *sequences_without_cache(t))
 
 
 @CASES.of(SGLANG, "speculative verify attention 16 x 4")
@@ -229,11 +228,7 @@ def mla_cache_and_keys(t: Inputs) -> Callable[[], Any]:
 def qk_gemma_norm_rope_gate(t: Inputs) -> Callable[[], Any]:
     from sglang.kernels.ops.attention.fused_qk_rmsnorm_rope_gate import fused_qk_gemma_rmsnorm_rope_gate
 
-    tokens, heads, kv_heads, size = 2048, 16, 2, 256
-    q, k, table = t.normal(tokens, 2 * heads * size), t.normal(tokens, kv_heads * size), t.normal(8192, 64)
-    where = t.integers(0, 8192, tokens)
-    rest = t.normal(size), t.normal(size), table, where, 1e-6, heads, kv_heads, size, 64
-    return plain(fused_qk_gemma_rmsnorm_rope_gate, q, k, *rest)
+    return plain(fused_qk_gemma_rmsnorm_rope_gate, *queries_to_norm_and_rotate(t))
 
 
 @CASES.of(SGLANG)

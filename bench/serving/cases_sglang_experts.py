@@ -9,15 +9,15 @@ from typing import Any
 
 from ..foreign.case import Cases, plain
 from .experts import (
-    BLOCKS,
+    BF16,
     DEEPSEEK,
     FP8,
     GPT_OSS,
-    GROUPS,
+    IN_BLOCKS,
+    IN_FOUR_BITS,
     INT4_WEIGHTS,
     MINIMAX,
-    MIXTRAL,
-    QWEN3,
+    QUANTISED,
     Experts,
     Sorted,
     aligned,
@@ -97,25 +97,11 @@ def matmul(
 @CASES.each(
     SGLANG,
     {
-        "moe bf16 qwen3 decode 16": {"tokens": 16, "model": QWEN3},
-        "moe bf16 qwen3 decode 256": {"tokens": 256, "model": QWEN3},
-        "moe bf16 qwen3 prefill 4096": {"tokens": 4096, "model": QWEN3},
+        **BF16,
+        **QUANTISED,
         "moe bf16 gpt-oss prefill 2048": {"tokens": 2048, "model": GPT_OSS},
-        "moe fp8 blocks deepseek decode 64": {"tokens": 64, "model": DEEPSEEK, "kind": FP8, "block": BLOCKS},
-        "moe fp8 blocks deepseek prefill 4096": {
-            "tokens": 4096,
-            "model": DEEPSEEK,
-            "kind": FP8,
-            "block": BLOCKS,
-        },
-        "moe fp8 blocks minimax prefill 2048": {"tokens": 2048, "model": MINIMAX, "kind": FP8, "block": BLOCKS},
-        "moe fp8 tensor mixtral decode 64": {"tokens": 64, "model": MIXTRAL, "kind": FP8},
-        "moe int4 w4a16 qwen3 decode 64": {
-            "tokens": 64,
-            "model": QWEN3,
-            "kind": INT4_WEIGHTS,
-            "block": GROUPS,
-        },
+        "moe fp8 blocks minimax prefill 2048": {"tokens": 2048, "model": MINIMAX, **IN_BLOCKS},
+        "moe int4 w4a16 qwen3 decode 64": {"tokens": 64, **IN_FOUR_BITS},
     },
 )
 def layer(

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..foreign.case import Cases, plain
+from .alike import fp8_in_blocks, scaled
 from .cases_vllm_recurrent import STATES, of_qwen3_next, states
 from .inputs import Inputs
 
@@ -23,11 +24,10 @@ WORDS = 128256
         "block fp8 matmul prefill 4096": {"m": 4096, "n": 2304},
     },
 )
-def fp8_in_blocks(t: Inputs, m: int, n: int, k: int = 7168) -> Callable[[], Any]:
+def in_blocks(t: Inputs, m: int, n: int) -> Callable[[], Any]:
     from sglang.kernels.ops.gemm.fp8_kernel import w8a8_block_fp8_matmul_triton
 
-    scales = t.scales(m, k // 128), t.scales(-(-n // 128), k // 128)
-    return plain(w8a8_block_fp8_matmul_triton, t.fp8(m, k), t.fp8(n, k), *scales, [128, 128], t.torch.bfloat16)
+    return plain(w8a8_block_fp8_matmul_triton, *fp8_in_blocks(t, m, n))
 
 
 @CASES.of(SGLANG)
@@ -43,9 +43,7 @@ def block_int8_matmul_256(t: Inputs) -> Callable[[], Any]:
 def scaled_mm_fp8_128(t: Inputs) -> Callable[[], Any]:
     from sglang.kernels.ops.gemm.fp8_kernel import triton_scaled_mm
 
-    m, n, k = 128, 6144, 4096
-    scales = t.uniform(m, 1, high=0.02), t.uniform(n, 1, high=0.02)
-    return plain(triton_scaled_mm, t.fp8(m, k), t.fp8(n, k).t(), *scales, t.torch.bfloat16)
+    return plain(triton_scaled_mm, *scaled(t, 128, 6144, fp8=True))
 
 
 @CASES.of(SGLANG)

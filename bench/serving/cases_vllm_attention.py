@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..foreign.case import Cases, plain
+from .alike import sequences_without_cache
 from .answers import QuantMode
 from .inputs import Inputs
 
@@ -264,9 +265,7 @@ def after_prefix(
 def prefill_attention_without_cache(t: Inputs) -> Callable[[], Any]:
     from vllm.v1.attention.ops.triton_prefill_attention import context_attention_fwd
 
-    q, k, v = (t.normal(4096, 16, 64) for _ in range(3))
-    starts, lengths = t.starts([1024] * 4)[:4], t.full(1024, 4)
-    return plain(context_attention_fwd, q, k, v, t.empty(4096, 16, 64), starts, lengths, 1024, False)
+    return plain(context_attention_fwd, *sequences_without_cache(t))
 
 
 @CASES.each(

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ..foreign.case import Cases, plain
 from .experts import (
+    BF16,
     BLOCKS,
     DEEPSEEK,
     FP8,
     GPT_OSS,
-    GROUPS,
+    IN_BLOCKS,
+    IN_FOUR_BITS,
     INT4_WEIGHTS,
     INT8,
     INT8_WEIGHTS,
     MIXTRAL,
+    QUANTISED,
     QWEN3,
     Experts,
+    Operands,
     Sorted,
     aligned,
     operands,
     routed,
 )
 from .inputs import Inputs
+from .mxfp4 import Mxfp4Experts
 
 CASES = Cases()
 VLLM = "vllm"
@@ -41,97 +47,67 @@ def configuration(
     return dict(try_get_optimal_moe_config(up, down, model.chosen, kind, tokens, shape))
 
 
-def matmul(
-    t: Inputs,
-    model: Experts,
-    rows: int,
-    n: int,
-    k: int,
-    kind: str | None,
-    block: tuple[int, int] | None,
-    config: dict[str, Any],
-    weights: Any,
-    order: Sorted,
-    bias: bool = False,
-) -> Callable[[], Any]:
-    """One matmul of a layer: from tokens, or from `rows` that have gone to their experts already."""
+@dataclass(frozen=True)
+class Layer:
+    """What both matmuls of a layer have in common."""
+
+    model: Experts
+    kind: str | None
+    block: tuple[int, int] | None
+    config: dict[str, Any]
+    order: Sorted
+
+
+def matmul(layer: Layer, given: Operands, weights: Any, out: Any, bias: Any = None) -> Any:
+    """One matmul of a layer: from tokens, or from rows that have gone to their experts already, whose results
+    are multiplied by the experts' weights."""
     import triton.language as tl
     from vllm.model_executor.layers.fused_moe import fused_moe as ops
 
-    given = operands(t, rows, model.count, n, k, kind, block)
-    tokens = len(weights)
+    first, kind, order = len(given.a) == len(weights), layer.kind, layer.order
     common = {
-        "config": config,
+        "config": layer.config,
         "compute_type": tl.bfloat16,
-        "mul_routed_weight": rows != tokens,
-        "top_k": model.chosen if rows == tokens else 1,
-        "block_shape": None if block is None else list(block),
+        "mul_routed_weight": not first,
+        "top_k": layer.model.chosen if first else 1,
+        "block_shape": None if layer.block is None else list(layer.block),
     }
-    out, where = t.empty(tokens, model.chosen, n), (weights, order.rows, order.experts, order.padded)
+    where = weights, order.rows, order.experts, order.padded
     if kind in (INT4_WEIGHTS, INT8_WEIGHTS):
-        return plain(
-            ops.invoke_fused_moe_wna16_triton_kernel,
+        ops.invoke_fused_moe_wna16_triton_kernel(
             *(given.a, given.b, out, given.b_scale, given.zeros, *where),
             use_int8_w8a16=kind == INT8_WEIGHTS,
             use_int4_w4a16=kind == INT4_WEIGHTS,
             **common,
         )
-    return plain(
-        ops.invoke_fused_moe_triton_kernel,
-        *(given.a, given.b, out, given.a_scale, given.b_scale, *where),
-        use_fp8_w8a8=kind == FP8,
-        use_int8_w8a8=kind == INT8,
-        use_int8_w8a16=False,
-        use_int4_w4a16=False,
-        per_channel_quant=kind == INT8,
-        B_bias=t.normal(model.count, n) if bias else None,
-        **common,
-    )
+    else:
+        ops.invoke_fused_moe_triton_kernel(
+            *(given.a, given.b, out, given.a_scale, given.b_scale, *where),
+            use_fp8_w8a8=kind == FP8,
+            use_int8_w8a8=kind == INT8,
+            use_int8_w8a16=False,
+            use_int4_w4a16=False,
+            per_channel_quant=kind == INT8,
+            B_bias=bias,
+            **common,
+        )
+    return out
 
 
 @CASES.each(
     VLLM,
     {
-        "moe bf16 qwen3 decode 16": {"tokens": 16, "model": QWEN3},
-        "moe bf16 qwen3 decode 256": {"tokens": 256, "model": QWEN3},
-        "moe bf16 qwen3 prefill 4096": {"tokens": 4096, "model": QWEN3},
+        **BF16,
+        **QUANTISED,
         "moe bf16 gpt-oss decode 64 bias": {"tokens": 64, "model": GPT_OSS, "bias": True},
-        "moe fp8 blocks deepseek decode 16": {"tokens": 16, "model": DEEPSEEK, "kind": FP8, "block": BLOCKS},
-        "moe fp8 blocks deepseek decode 64": {"tokens": 64, "model": DEEPSEEK, "kind": FP8, "block": BLOCKS},
-        "moe fp8 blocks deepseek prefill 4096": {
-            "tokens": 4096,
-            "model": DEEPSEEK,
-            "kind": FP8,
-            "block": BLOCKS,
-        },
-        "moe fp8 blocks qwen3 decode 256": {"tokens": 256, "model": QWEN3, "kind": FP8, "block": BLOCKS},
-        "moe fp8 tensor mixtral decode 64": {"tokens": 64, "model": MIXTRAL, "kind": FP8},
+        "moe fp8 blocks deepseek decode 16": {"tokens": 16, "model": DEEPSEEK, **IN_BLOCKS},
+        "moe fp8 blocks qwen3 decode 256": {"tokens": 256, "model": QWEN3, **IN_BLOCKS},
         "moe fp8 tensor mixtral prefill 2048": {"tokens": 2048, "model": MIXTRAL, "kind": FP8},
         "moe int8 channels mixtral prefill 2048": {"tokens": 2048, "model": MIXTRAL, "kind": INT8},
-        "moe int8 w8a16 qwen3 decode 64": {
-            "tokens": 64,
-            "model": QWEN3,
-            "kind": INT8_WEIGHTS,
-            "block": GROUPS,
-        },
-        "moe int4 w4a16 qwen3 decode 16": {
-            "tokens": 16,
-            "model": QWEN3,
-            "kind": INT4_WEIGHTS,
-            "block": GROUPS,
-        },
-        "moe int4 w4a16 qwen3 decode 256": {
-            "tokens": 256,
-            "model": QWEN3,
-            "kind": INT4_WEIGHTS,
-            "block": GROUPS,
-        },
-        "moe int4 w4a16 qwen3 prefill 2048": {
-            "tokens": 2048,
-            "model": QWEN3,
-            "kind": INT4_WEIGHTS,
-            "block": GROUPS,
-        },
+        "moe int8 w8a16 qwen3 decode 64": {"tokens": 64, **IN_FOUR_BITS, "kind": INT8_WEIGHTS},
+        "moe int4 w4a16 qwen3 decode 16": {"tokens": 16, **IN_FOUR_BITS},
+        "moe int4 w4a16 qwen3 decode 256": {"tokens": 256, **IN_FOUR_BITS},
+        "moe int4 w4a16 qwen3 prefill 2048": {"tokens": 2048, **IN_FOUR_BITS},
     },
 )
 def layer(
@@ -145,10 +121,15 @@ def layer(
     """Both matmuls of a layer; what is between them is no kernel of Triton's."""
     weights, chosen = routed(t, tokens, model)
     config = configuration(model, tokens, kind, block)
-    order = aligned(t, chosen, config["BLOCK_SIZE_M"], model.count)
-    rest = (kind, block, config, weights, order, bias)
-    up = matmul(t, model, tokens, 2 * model.inner, model.hidden, *rest)
-    down = matmul(t, model, tokens * model.chosen, model.hidden, model.inner, *rest)
+    of_both = Layer(model, kind, block, config, aligned(t, chosen, config["BLOCK_SIZE_M"], model.count))
+
+    def half(rows: int, n: int, k: int) -> Callable[[], Any]:
+        given = operands(t, rows, model.count, n, k, kind, block)
+        shift = t.normal(model.count, n) if bias else None
+        return plain(matmul, of_both, given, weights, t.empty(tokens, model.chosen, n), shift)
+
+    up = half(tokens, 2 * model.inner, model.hidden)
+    down = half(tokens * model.chosen, model.hidden, model.inner)
     return lambda: [up(), down()]
 
 
@@ -176,6 +157,15 @@ def batched(t: Inputs, n: int, k: int, fp8: bool, experts: int = 32, most: int =
         invoke_moe_batched_triton_kernel,
         *(a, b, out, counts, tl.bfloat16, a_scale, b_scale, None, fp8, False, False, config, False, block),
     )
+
+
+@CASES.each(
+    VLLM, {"moe mxfp4 gpt-oss decode 64": {"tokens": 64}, "moe mxfp4 gpt-oss prefill 2048": {"tokens": 2048}}
+)
+def four_bits(t: Inputs, tokens: int) -> Callable[[], Any]:
+    """A layer with its router, all of it Triton's."""
+    experts = Mxfp4Experts(t, GPT_OSS)
+    return plain(experts, t.normal(tokens, GPT_OSS.hidden), t.normal(tokens, GPT_OSS.count))
 
 
 @CASES.of(VLLM)

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from ..foreign.case import Cases, plain
+from .alike import fp8_in_blocks, scaled
 from .answers import WithoutCuda
 from .inputs import Inputs
 
@@ -42,11 +43,10 @@ def quantise_groups(t: Inputs, rows: int, **options: Any) -> Callable[[], Any]:
         "block fp8 matmul prefill 4096": {"m": 4096, "n": 4608},
     },
 )
-def fp8_in_blocks(t: Inputs, m: int, n: int, k: int = 7168) -> Callable[[], Any]:
+def in_blocks(t: Inputs, m: int, n: int) -> Callable[[], Any]:
     from vllm.model_executor.layers.quantization.utils.fp8_utils import w8a8_triton_block_scaled_mm
 
-    scales = t.scales(m, k // 128), t.scales(-(-n // 128), k // 128)
-    return plain(w8a8_triton_block_scaled_mm, t.fp8(m, k), t.fp8(n, k), *scales, [128, 128], t.torch.bfloat16)
+    return plain(w8a8_triton_block_scaled_mm, *fp8_in_blocks(t, m, n))
 
 
 @CASES.of(VLLM)
@@ -106,12 +106,10 @@ def awq(t: Inputs, m: int) -> Callable[[], Any]:
         "scaled mm fp8 4096": {"m": 4096, "n": 6144, "fp8": True},
     },
 )
-def scaled(t: Inputs, m: int, n: int, fp8: bool, k: int = 4096) -> Callable[[], Any]:
+def with_scales(t: Inputs, m: int, n: int, fp8: bool) -> Callable[[], Any]:
     from vllm.model_executor.layers.quantization.compressed_tensors.triton_scaled_mm import triton_scaled_mm
 
-    make = t.fp8 if fp8 else t.int8
-    scales = t.uniform(m, 1, high=0.02), t.uniform(n, 1, high=0.02)
-    return plain(triton_scaled_mm, make(m, k), make(n, k).t(), *scales, t.torch.bfloat16)
+    return plain(triton_scaled_mm, *scaled(t, m, n, fp8))
 
 
 @CASES.each(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..foreign.case import Cases, plain
+from .alike import queries_to_norm_and_rotate
 from .inputs import Inputs
 
 CASES = Cases()
@@ -88,8 +89,4 @@ def rotary_of_images(t: Inputs) -> Callable[[], Any]:
 def normed_rotary(t: Inputs) -> Callable[[], Any]:
     from vllm.model_executor.layers.fused_qk_norm_rope import fused_qk_rmsnorm_rope_gate
 
-    tokens, heads, kv_heads, size = 2048, 16, 2, 256
-    q, k, table = t.normal(tokens, 2 * heads * size), t.normal(tokens, kv_heads * size), t.normal(8192, 64)
-    where = t.integers(0, 8192, tokens)
-    rest = t.normal(size), t.normal(size), table, where, 1e-6, heads, kv_heads, size, 64
-    return plain(fused_qk_rmsnorm_rope_gate, q, k, *rest)
+    return plain(fused_qk_rmsnorm_rope_gate, *queries_to_norm_and_rotate(t))

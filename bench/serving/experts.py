@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .inputs import Inputs
@@ -23,6 +23,11 @@ class Experts:
     hidden: int
     inner: int
 
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of the weights of an expert's two matmuls: to how many, from how many."""
+        return (2 * self.inner, self.hidden), (self.hidden, self.inner)
+
 
 QWEN3 = Experts(128, 8, 2048, 768)
 """Qwen3-30B-A3B."""
@@ -34,6 +39,20 @@ MINIMAX = Experts(256, 8, 3072, 384)
 """MiniMax-M2 on four."""
 MIXTRAL = Experts(8, 2, 4096, 3584)
 """Mixtral-8x7B on four."""
+
+BF16 = {
+    "moe bf16 qwen3 decode 16": {"tokens": 16, "model": QWEN3},
+    "moe bf16 qwen3 decode 256": {"tokens": 256, "model": QWEN3},
+    "moe bf16 qwen3 prefill 4096": {"tokens": 4096, "model": QWEN3},
+}
+IN_BLOCKS = {"kind": FP8, "block": BLOCKS}
+IN_FOUR_BITS = {"model": QWEN3, "kind": INT4_WEIGHTS, "block": GROUPS}
+QUANTISED = {
+    "moe fp8 blocks deepseek decode 64": {"tokens": 64, "model": DEEPSEEK, **IN_BLOCKS},
+    "moe fp8 blocks deepseek prefill 4096": {"tokens": 4096, "model": DEEPSEEK, **IN_BLOCKS},
+    "moe fp8 tensor mixtral decode 64": {"tokens": 64, "model": MIXTRAL, "kind": FP8},
+}
+"""Layers that both servers run."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,10 @@ class Operands:
     a_scale: Any = None
     b_scale: Any = None
     zeros: Any = None
+
+    def of(self, a: Any, a_scale: Any = None) -> Operands:
+        """The same weights, of these activations."""
+        return replace(self, a=a, a_scale=a_scale)
 
 
 def operands(

@@ -56,7 +56,9 @@ VLLM = (
     *modules("vllm.model_executor.layers.rotary_embedding", "mrope"),
     *modules("vllm.model_executor.warmup", "jit_warmup jit_warmup_triton_helper"),
     *modules("vllm.models.minimax_m3.common.ops", "index_topk sparse_attn"),
+    *modules("vllm.models.deepseek_v32.common", "kernels"),
     "vllm/third_party/flash_linear_attention",
+    "vllm/third_party/triton_kernels",
     *modules("vllm.v1.sample", "rejection_sampler ops/topk_topp_triton"),
     *modules("vllm.v1.spec_decode", "utils"),
     *modules("vllm.v1.worker.gpu.sample", "gumbel logprob min_p penalties"),
@@ -65,8 +67,9 @@ VLLM = (
 SGLANG = (
     *modules(
         "sglang.kernels.ops.attention",
-        "decode_attention extend_attention fused_qk_rmsnorm_rope_gate merge_state metadata mla_qk_prep "
-        "prefill_attention rotary_triton score_mod triton_gdn_fused_proj verify_splitkv",
+        "decode_attention extend_attention fused_qk_rmsnorm_rope_gate fused_qk_rope_reshape_and_cache "
+        "merge_state metadata mla_qk_prep prefill_attention rotary_triton score_mod table_qk_norm_rope "
+        "triton_gdn_fused_proj verify_splitkv",
     ),
     *modules("sglang.kernels.ops.attention.dsa", "triton_sparse_mla triton_sparse_mla_prefill"),
     *modules("sglang.kernels.ops.attention.fla", "fused_recurrent layernorm_gated op utils"),

@@ -114,6 +114,6 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def enter(folder: Path) -> None:
-    """Make what is in the folder importable in this process."""
+    """Make what is in the folder importable in this process, and packages that a server brings."""
     sys.meta_path.insert(0, Finder(folder, answers()))
-    sys.path.append(str(folder))
+    sys.path[:0] = [str(folder), str(folder / "vllm" / "third_party")]
