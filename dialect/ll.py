@@ -62,6 +62,7 @@ EARLY = "ll.early"
 PARTS = "ll.parts"
 NARROWED = "ll.narrowed"
 AWAITED = "ll.awaited"
+ARRANGED = "ll.arranged"
 STAGED = "ll.staged"
 SPLIT = "ll.split"
 DEFERRED = "ll.deferred"
@@ -70,7 +71,7 @@ AGREE = "ll.agree"
 OWN = "ll.own"
 ALIKE = "ll.alike"
 
-CHANGES = (AWAITED, NARROWED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS, EARLY)
+CHANGES = (AWAITED, NARROWED, ARRANGED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS, EARLY)
 """Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 DEFINITION = """

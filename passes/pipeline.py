@@ -39,6 +39,7 @@ from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory
 from triton_linear.passes.scheduling.load_ahead import LoadAhead
 from triton_linear.passes.scheduling.load_early import LoadEarly
+from triton_linear.passes.staging.arrange import ArrangeMemory
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
 
@@ -60,6 +61,8 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
         passes.append(SplitEpilogues())
     if options.chooses_layouts and not exact:  # both change the order in which a dot adds its products
         passes += [NarrowOperands(), PermuteContraction(target, limit)]
+    if options.assign and options.stages_accesses:
+        passes.append(ArrangeMemory(target))
     if options.chooses_layouts:
         passes.append(
             AssignLayouts(

@@ -14,6 +14,8 @@ from triton_linear.passes.options import PipelineOptions
 CONVERT, GATHER, REDUCE, SCAN = "ttg.convert_layout", "tt.gather", "tt.reduce", "tt.scan"
 LOOP, LOAD = "scf.for", "tt.load"
 _SHARED_ACCESSES = frozenset({"ttg.local_load", "ttg.local_store", "ttg.local_alloc"})
+_TURNS = ("tt.trans", "tt.reshape")
+"""Operations behind which a tensor is stored to shared memory another way than it was loaded."""
 GLOBAL_ACCESSES = frozenset({"tt.load", "tt.store", "amdg.buffer_load", "amdg.buffer_store"})
 _SHAPE = re.compile(r"tensor<((?:\d+x){2,})")
 _POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
@@ -27,6 +29,7 @@ class Found:
     gathers: int
     reductions: int
     accesses: int
+    turns: int
     scans: int
     loads_in_loops: bool
 
@@ -38,7 +41,8 @@ class Found:
         conversions, gathers, reductions, scans = (
             names.get(name, 0) for name in (CONVERT, GATHER, REDUCE, SCAN)
         )
-        return cls(conversions, gathers, reductions, accesses, scans, loads_in_loops)
+        turns = sum(names.get(name, 0) for name in _TURNS)
+        return cls(conversions, gathers, reductions, accesses, turns, scans, loads_in_loops)
 
     @property
     def exchanges(self) -> bool:
@@ -68,7 +72,7 @@ def screened(
     """
     if options.free:
         return options if found.conversions else None
-    assigns = bool(found.conversions or found.gathers)
+    assigns = bool(found.conversions or found.gathers or (found.accesses and found.turns))
     assigns = assigns or (options.assign and has_short_rows())
     splits = found.reductions and options.splits_reductions
     stages = found.accesses and options.stages_accesses

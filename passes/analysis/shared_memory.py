@@ -17,6 +17,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
@@ -193,7 +194,7 @@ def layouts(
 
     With an access to global memory: the cheapest layout for both accesses, and the cheapest with either one
     weighted more. Without: the cheapest layouts of each vector width; of several, the one with the fewest and
-    the one with the most lanes along the vectors.
+    the one with the most lanes along the vectors; and those of matrix instructions, if they are as cheap.
 
     `lanes` and `warps` count bits.
     """
@@ -205,12 +206,16 @@ def layouts(
     clocks_by_layout = {layout: local.clocks(layout, target) for layout in candidates}
     if not clocks_by_layout:
         return ()
-    least = min(clocks_by_layout.values())
+    matrices = {
+        layout: local.clocks(layout, target) for layout in _by_matrices(local, shape, lanes, warps, target)
+    }
+    least = min((*clocks_by_layout.values(), *matrices.values()))
     widths: dict[int, list[LinearLayout]] = {}
     for layout, clocks in clocks_by_layout.items():
         if clocks == least:
             widths.setdefault(local.bytes_at_once(layout), []).append(layout)
-    return tuple(layout for ties in widths.values() for layout in (ties[0], ties[-1]))
+    suiting = [layout for layout, clocks in matrices.items() if clocks == least]
+    return (*(layout for ties in widths.values() for layout in (ties[0], ties[-1])), *suiting)
 
 
 def _cheapest_for_both(
@@ -236,12 +241,10 @@ def _candidates(
 ) -> Iterator[LinearLayout]:
     """Candidate layouts: each vector width in shared and in global memory, combined with each number of lanes
     along global memory; no layout twice."""
-    bits: list[Bit] = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
-    room = len(bits) - lanes - warps
+    inside, across = _orders(local, shape)
+    room = len(inside) - lanes - warps
     if room < 0:
         return
-    inside = sorted(bits, key=lambda bit: (local.column(bit).bit_length(), bit))
-    across = sorted(inside, key=lambda bit: bit[0] == inside[0][0])
     outside = access.by_distance(shape) if access is not None else across
     widest = access.widest(outside, room) if access is not None else 0
     run = 0
@@ -251,7 +254,7 @@ def _candidates(
         and local.column(inside[run]) == local.element_bytes << run
     ):
         run += 1
-    banks = {bit: local.column(bit) % 128 for bit in bits}
+    banks = {bit: local.column(bit) % 128 for bit in inside}
     seen: set[tuple[Bit, ...]] = set()
     for stored, loaded in itertools.product(range(run + 1), range(widest + 1)):
         leading = [*outside[:loaded], *(bit for bit in inside[:stored] if bit not in outside[:loaded])]
@@ -271,6 +274,44 @@ def _candidates(
                 continue
             seen.add(places)
             yield layout_of_bits(shape, registers, taken, left[:warps], (lanes, warps))
+
+
+def _orders(local: LocalAccess, shape: Sequence[int]) -> tuple[list[Bit], list[Bit]]:
+    """The bits of the coordinates as they lie in memory, and those across its fastest dimension first."""
+    bits = [(axis, bit) for axis, size in enumerate(shape) for bit in range(size.bit_length() - 1)]
+    inside = sorted(bits, key=lambda bit: (local.column(bit).bit_length(), bit))
+    return inside, sorted(inside, key=lambda bit: bit[0] == inside[0][0])
+
+
+def _by_matrices(
+    local: LocalAccess, shape: Sequence[int], lanes: int, warps: int, target: Target
+) -> Iterator[LinearLayout]:
+    """For each matrix instruction a layout that suits it: its rows lie along memory, and bits that reach other
+    banks number them.
+
+    A tensor that is transposed between two such layouts has rows in the place of columns, which is what the
+    instructions with `.trans` want.
+    """
+    inside, across = _orders(local, shape)
+    at, size = {local.column(bit): bit for bit in inside}, local.element_bytes
+    banks = {bit: offset % target.wavefront_bytes for offset, bit in at.items()}
+    for form in (FORMS[name] for name in (target.store_matrix if local.is_store else target.load_matrix)):
+        offsets = [size << place for place in range((form.row_bytes // size).bit_length() - 1)]
+        unit = len(offsets) - len(form.row)
+        if unit < 0 or not set(offsets) <= set(at):
+            continue
+        row = [at[offset] for offset in offsets]
+        ends = max(place for place, name in enumerate(form.lanes) if name.startswith("l")) + 1
+        rest = [bit for bit in across if bit not in row]
+        rows = choose_lanes(banks, (), rest, ends)
+        left = [bit for bit in rest if bit not in rows]
+        places = dict(zip(form.lanes[:ends], rows, strict=False))
+        places |= {f"l{lane}": bit for lane, bit in zip(form.row, row[unit:], strict=True)}
+        taken = [places[name] for name in sorted(places) if name.startswith("l")]
+        if len(taken) != lanes or len(left) < warps:
+            continue
+        registers = [*row[:unit], *(bit for name, bit in places.items() if name.startswith("r")), *left[warps:]]
+        yield layout_of_bits(shape, registers, taken, left[:warps], (lanes, warps))
 
 
 def choose_lanes(banks: Mapping[Bit, int], along: Sequence[Bit], rest: Sequence[Bit], lanes: int) -> list[Bit]:

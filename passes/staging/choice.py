@@ -8,6 +8,7 @@ import functools
 from typing import NamedTuple
 
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
+from triton_linear.dialect.mlir_adapter import Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost, Plan, Rejected
@@ -20,6 +21,7 @@ from triton_linear.passes.staging.family import Places, places
 
 _WORD = 4
 """Bytes of a register."""
+_ARITHMETIC = ("arith.", "math.", "tt.fp_to_fp", "ttg.fp4_to_fp")
 _HALF_ROW = 8
 """Bytes of half a row of 16 bytes: eight lanes have one each."""
 INSIDE = frozenset({"noop", "registers", "shuffle"})
@@ -85,8 +87,7 @@ def _staging(
     local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, unpacking: float
 ) -> Staging | Direct:
     """`staging_for`; unpacking elements from words costs `unpacking` clocks."""
-    direct = _price_in(local, wanted, Cost(), target)
-    least = _price(local.fewest_of(wanted, target), Cost(), wanted, target)
+    direct, least = direct_price(local, wanted, target), least_price(local, wanted, target)
     policy = target.policy
     limit = policy.staging_left * direct.expected
     if least.expected > limit:
@@ -198,6 +199,21 @@ def _rank(found: Places) -> tuple[float, int]:
     """The sort key of a candidate: wavefronts and moved words. Of m exchanges between lanes, all words but one
     in 2^m move."""
     return found.wavefronts * (2 - 1 / (1 << found.exchanged)), found.moved
+
+
+def are_words(loaded: Value) -> bool:
+    """Whether no arithmetic takes what is loaded element by element; dots and assembly take words."""
+    return not any(use.owner.name.startswith(_ARITHMETIC) for use in loaded.uses)
+
+
+def direct_price(local: LocalAccess, layout: LinearLayout, target: Target) -> AccessPrice:
+    """The price of an access that is not staged."""
+    return _price_in(local, layout, Cost(), target)
+
+
+def least_price(local: LocalAccess, layout: LinearLayout, target: Target) -> AccessPrice:
+    """The price of an access to the elements that a warp holds in `layout` if each wavefront were full."""
+    return _price(local.fewest_of(layout, target), Cost(), layout, target)
 
 
 def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target: Target) -> AccessPrice:

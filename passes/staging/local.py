@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -14,7 +14,6 @@ from triton_linear.dialect.mlir_adapter import (
     RankedTensorType,
     StringAttr,
     Type,
-    Value,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
@@ -29,11 +28,9 @@ from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element
 from triton_linear.passes.framework.planning import Planning, exact_field, unfit, warps_of
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
-from triton_linear.passes.staging.choice import Direct, Staging, staging_for
+from triton_linear.passes.staging.choice import Direct, Staging, are_words, staging_for
+from triton_linear.passes.staging.owned import is_access, sides_of
 
-SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), "ttg.local_alloc": (0, None)}
-"""For each operation which operand is in registers, and which in shared memory; None is the result."""
-_ARITHMETIC = ("arith.", "math.", "tt.fp_to_fp", "ttg.fp4_to_fp")
 _PADDED = "#ttg.padded_shared"
 _SIGN = "it takes what `wgmma` left with its sign changed; a conversion of that is left to Triton as well"
 _PARTITIONED = "#ttg.partitioned_shared"
@@ -123,26 +120,7 @@ class LowerLocal(Planning):
             return Direct("offsets in memory are no linear function of the tensor's coordinates")
         if wanted.in_dim_size("lane") != gpu.lanes:
             return Direct(f"the layout has {wanted.in_dim_size('lane')} lanes, {gpu.name} has {gpu.lanes}")
-        return staging_for(local, wanted, element, gpu, is_store or _in_words(access.results[0]))
-
-
-def _in_words(loaded: Value) -> bool:
-    """Whether no arithmetic takes what is loaded element by element; dots and assembly take words."""
-    names = (use.owner.name for use in loaded.uses)
-    return not any(name.startswith(_ARITHMETIC) for name in names)
-
-
-def is_access(op: Operation) -> bool:
-    """Whether an operation moves a tensor between registers and shared memory."""
-    return op.name in SIDES and (op.name != "ttg.local_alloc" or len(op.operands) > 0)
-
-
-def sides_of(access: Operation) -> tuple[Value, Value]:
-    """What an access has in registers, and what in memory."""
-    registers, memory = (
-        access.results[0] if number is None else access.operands[number] for number in SIDES[access.name]
-    )
-    return registers, memory
+        return staging_for(local, wanted, element, gpu, is_store or are_words(access.results[0]))
 
 
 def _in_layout(type_: Type, layout: LinearLayout) -> Type:

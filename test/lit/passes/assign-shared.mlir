@@ -9,7 +9,7 @@
 
 // REMARKS: remark: layouts are assigned
 // REMARKS: remark: group {{[0-9]+}}, 64x128 (load):
-// REMARKS: remark: group {{[0-9]+}}, 64x128 (local store): takes #ttg.blocked<{sizePerThread = [4, 1]{{.*}} instead of #ttg.blocked<{sizePerThread = [1, 16]
+// REMARKS: remark: group {{[0-9]+}}, 64x128 (local store): takes #ttg.linear<{register = [[1, 0], [2, 0], {{.*}}lane = [[4, 0], [8, 0], [0, 1], [0, 2], [0, 4]]{{.*}} instead of #ttg.blocked<{sizePerThread = [1, 16]
 // REMARKS: remark: conversion of 64x128xi8: 0.0 clocks before, {{[1-9][0-9.]*}} after
 
 // AFTER: ll.assigned

@@ -161,7 +161,7 @@ def test_a_pipeline_is_read_from_text() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fold", "no pass 'fold'; ours are linear-assign-layouts, linear-attach-layouts"),
+        ("fold", "no pass 'fold'; ours are linear-arrange-memory, linear-assign-layouts"),
         ("linear-fold", "no pass 'linear-fold'; did you mean 'linear-fold-conversions'"),
         ("canonicalise", "no pass 'canonicalise'; did you mean 'canonicalize'"),
         ("canonicalize{max=yes}", "canonicalize: upstream MLIR refuses the options 'max=yes'"),

@@ -1,0 +1,109 @@
+"""Shared memory that nothing but accesses of known layouts reaches, so that its own layout is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Final
+
+from triton_linear.dialect.encodings import parse
+from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
+from triton_linear.dialect.records import dataclass
+from triton_linear.passes.analysis.addresses import passed_to, results_of
+from triton_linear.passes.framework.layouts import memory_of
+
+ALLOC: Final = "ttg.local_alloc"
+COPY: Final = "ttg.async_copy_global_to_local"
+SUBSLICE: Final = "ttg.memdesc_subslice"
+SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), ALLOC: (0, None)}
+"""For each operation which operand is in registers, and which in shared memory; None is the result."""
+_SWIZZLED: Final = "#ttg.swizzled_shared<"
+_TRANS: Final = "ttg.memdesc_trans"
+_VIEWS: Final = frozenset({"ttg.memdesc_index", SUBSLICE, _TRANS})
+_TIED: Final = frozenset({"scf.for", "scf.if", "scf.yield"})
+_MEMORY: Final = {name: side for name, (_, side) in SIDES.items()} | {COPY: 1, "ttg.local_dealloc": 0}
+
+
+def is_access(op: Operation) -> bool:
+    """Whether an operation moves a tensor between registers and shared memory."""
+    return op.name in SIDES and (op.name != ALLOC or len(op.operands) > 0)
+
+
+def sides_of(access: Operation) -> tuple[Value, Value]:
+    """What an access has in registers, and what in memory."""
+    registers, memory = (
+        access.results[0] if number is None else access.operands[number] for number in SIDES[access.name]
+    )
+    return registers, memory
+
+
+@dataclass
+class Owned:
+    """Some allocations of swizzled memory, all of whose uses are known.
+
+    views: the values that stand for the memory or for a part of it, each with the dimensions of the allocation
+    that its own ones are. ops: the allocations and what takes any of these values.
+    """
+
+    views: dict[Value, tuple[int, ...]] = field(default_factory=dict)
+    ops: dict[Operation, None] = field(default_factory=dict)
+
+
+def owned_memory(ops: Sequence[Operation]) -> Iterator[Owned]:
+    """The allocations of a module whose memory is reached by accesses, copies and views alone, also through
+    loops and branches. Those that share their uses are together."""
+    producers = producers_of(ops)
+    seen: set[Value] = set()
+    for op in ops:
+        if op.name == ALLOC and op.results[0] not in seen and _SWIZZLED in str(op.results[0].type):
+            found = Owned()
+            known = _follow(op.results[0], found, producers)
+            seen.update(found.views)
+            if known:
+                yield found
+
+
+def _follow(allocated: Value, found: Owned, producers: Mapping[Value, Operation]) -> bool:
+    """Find what stands for the memory of an allocation. False if not all that reaches it is known."""
+    described = memory_of(allocated.type)
+    rank = 0 if described is None else parse(described[2]).rank or 0
+    pending = [(allocated, tuple(range(rank)))]
+    while pending:
+        value, turned = pending.pop()
+        if value in found.views:
+            if found.views[value] != turned:
+                return False
+            continue
+        found.views[value] = turned
+        made = producers.get(value)
+        around = value.owner.owner.operation if made is None else made
+        if around.name in _TIED:
+            sources = passed_to(value) if made is None else results_of(made, list(made.results).index(value))
+            pending += [(source, turned) for source in sources]
+        elif made is not None and made.name == ALLOC:
+            found.ops[made] = None
+        elif made is None or made.name not in _VIEWS or made.operands[0] not in found.views:
+            return False
+        for use in value.uses:
+            user = use.owner.operation
+            if user.name in _VIEWS:
+                order = list(user.attributes["order"] if user.name == _TRANS else range(rank))
+                if len(order) != rank:
+                    return False
+                pending.append((user.results[0], tuple(turned[axis] for axis in order)))
+            elif user.name in _TIED:
+                pending += [(tied, turned) for tied in _tied_to(user, use.operand_number)]
+            elif _MEMORY.get(user.name) != use.operand_number:
+                return False
+            found.ops[user] = None
+    return True
+
+
+def _tied_to(user: Operation, operand: int) -> list[Value]:
+    """What takes the value of an operand of a loop, or of what ends a loop or a branch."""
+    if user.name == "scf.yield":
+        user = user.parent.operation
+    else:
+        operand -= 3
+    carried = [user.regions[0].blocks[0].arguments[operand + 1]] if user.name == "scf.for" else []
+    return [user.results[operand], *carried]
