@@ -26,7 +26,7 @@ help:
 	@echo "make matrix  run the tests of what Triton decides on the releases before $(TRITON), and print a table"
 	@echo "make lint    check style and types: ruff, mypy --strict"
 	@echo "make format  lay the code out as 'make lint' wants it"
-	@echo "make fuzz    verify 20,000 random conversions for eight targets, alone and in programs"
+	@echo "make fuzz    draw other examples of properties, and verify 20,000 random conversions for eight targets"
 	@echo "make bench   measure compile time with and without the plugin; with a GPU, run the bit-for-bit check"
 	@echo "make docs    build the documents as a site in build/site; a link that leads nowhere is an error"
 	@echo "make clean   remove build/ (the environment, $(VENV), stays)"
@@ -63,6 +63,7 @@ bench: $(stamp)
 	@$(bin)/python bench/gpu_check.py --if-present
 
 fuzz: $(stamp)
+	@$(bin)/python -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=fresh
 	@$(bin)/triton-linear fuzz --count 20000 --target all --seed $(SEED) --jobs $(JOBS) --failures build/fuzz
 
 lint: $(stamp)

@@ -51,7 +51,7 @@ for version in "${versions[@]}"; do
     pack "triton-$version"
 done
 pack base
-[ -e .gpu/foreign.tar.xz ] && cp .gpu/foreign.tar.xz "$work/packed/"
+for fetched in foreign serving; do [ ! -e ".gpu/$fetched.tar.xz" ] || cp ".gpu/$fetched.tar.xz" "$work/packed/"; done
 rm -f .gpu/pack.*
 tar -C "$work/packed" -cf - . | split -b 29M - .gpu/pack.
 ls -l .gpu

@@ -64,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     tests = ("-m", "not slow", *CHECKED_UNITS) if options.check else UNITS
 
     # What the tests run by name (triton-linear-opt, filecheck) is this environment's.
-    environment = os.environ | {"PATH": sysconfig.get_path("scripts") + os.pathsep + os.environ.get("PATH", "")}
+    path = sysconfig.get_path("scripts") + os.pathsep + os.environ.get("PATH", "")
+    # Each run iterates over sets in the same order; some tests compare runs with other orders.
+    environment = os.environ | {"PATH": path, "PYTHONHASHSEED": "0"}
     totals = [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder:
         units, lits = Path(folder, "pytest.xml"), Path(folder, "lit.xml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,12 +10,15 @@ from typing import Any
 
 
 class Inputs:
-    """Random tensors on the GPU, the same ones in every process."""
+    """Random tensors on the GPU, the same ones in every process.
 
-    def __init__(self) -> None:
+    `pretended`: the GPU is not there (`pretend`), and no kernel reads them.
+    """
+
+    def __init__(self, pretended: bool = False) -> None:
         import torch
 
-        self.torch = torch
+        self.torch, self.pretended = torch, pretended
         torch.manual_seed(0)
 
     def normal(self, *shape: int, dtype: str = "bfloat16", grad: bool = False, scale: float = 1.0) -> Any:
@@ -104,6 +108,16 @@ class Cases(list[Case]):
         def add(make: Maker) -> Maker:
             assert len(inspect.signature(make).parameters) == 1
             self.append(Case(f"{package}: {name or make.__name__.replace('_', ' ')}", package, make))
+            return make
+
+        return add
+
+    def each(self, package: str, rows: Mapping[str, Mapping[str, Any]]) -> Callable[[Maker], Maker]:
+        """Add a case of `package` for each name, with the options that are there for the decorated function."""
+
+        def add(make: Maker) -> Maker:
+            for name, options in rows.items():
+                self.append(Case(f"{package}: {name}", package, functools.partial(make, **options)))
             return make
 
         return add

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..harness.cases import called
 from .case import Case
 
 
@@ -11,8 +10,3 @@ def cases() -> list[Case]:
     from . import cases_fla, cases_gems, cases_liger, cases_others
 
     return [*cases_liger.CASES, *cases_fla.CASES, *cases_others.CASES, *cases_gems.CASES]
-
-
-def by_name(name: str) -> Case:
-    """The case of that name."""
-    return called(name, cases())

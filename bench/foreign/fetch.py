@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..harness.options import Parser
-from .packages import ARCHIVE, PACKAGES, Package, kept
+from .packages import Package, kept
+from .suite import FOREIGN, Suite
 
 MOST_BYTES = 8 << 20
-PLATFORMS = ("any", "manylinux_2_24_x86_64", "manylinux_2_28_x86_64")
+PLATFORMS = ("any", "manylinux_2_24_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64")
 
 
 def download(packages: Sequence[Package], folder: Path) -> None:
@@ -32,7 +33,7 @@ def download(packages: Sequence[Package], folder: Path) -> None:
     for platform in PLATFORMS:
         command += ["--platform", platform]
     if subprocess.run([*command, "-r", str(pins)], check=False).returncode:
-        raise SystemExit("foreign: pip did not download the packages")
+        raise SystemExit("fetch: pip did not download the packages")
 
 
 def wheel_of(package: Package, folder: Path) -> Path:
@@ -42,7 +43,7 @@ def wheel_of(package: Package, folder: Path) -> Path:
         path for path in folder.glob("*.whl") if path.name.lower().startswith(f"{stem}-{package.version}-")
     ]
     if len(found) != 1:
-        raise SystemExit(f"foreign: {len(found)} wheels of {package.name} {package.version}, not one")
+        raise SystemExit(f"fetch: {len(found)} wheels of {package.name} {package.version}, not one")
     return found[0]
 
 
@@ -64,15 +65,15 @@ def pack(packages: Sequence[Package], folder: Path, output: Path) -> None:
     taken = output.stat().st_size
     print(f"{output}: {taken / 1024:.0f} KiB")
     if taken > MOST_BYTES:
-        raise SystemExit(f"foreign: that is more than {MOST_BYTES >> 20} MiB")
+        raise SystemExit(f"fetch: that is more than {MOST_BYTES >> 20} MiB")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(suite: Suite = FOREIGN, argv: Sequence[str] | None = None) -> int:
     """Download and pack."""
-    options = Parser("foreign.fetch", __doc__, whole=True).output(ARCHIVE).parse_args(argv)
+    options = Parser(f"{suite.name}.fetch", __doc__, whole=True).output(suite.archive).parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        download(PACKAGES, Path(folder))
-        pack(PACKAGES, Path(folder), options.output)
+        download(suite.packages, Path(folder))
+        pack(suite.packages, Path(folder), options.output)
     return 0
 
 

@@ -30,8 +30,10 @@ class Launch:
 
     @property
     def name(self) -> str:
-        """Where the kernel is defined, and its name."""
-        return f"{self.kernel.fn.__module__}.{self.kernel.fn.__qualname__}"
+        """Where the kernel is defined, and its name, which may be another than its function was given."""
+        function = self.kernel.fn
+        given = function.__qualname__
+        return f"{function.__module__}.{given if given.endswith(function.__name__) else function.__name__}"
 
     def compiled(self) -> Any:
         """The kernel, compiled as this thread compiles now, and not launched."""

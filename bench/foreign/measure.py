@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,19 +24,31 @@ from ..kernels import modes
 from ..kernels.case import TRITON
 from ..kernels.case import Case as Compared
 from . import compiled, launches
-from .case import Inputs, tensors
+from .case import tensors
+from .suite import Suite
 
 MOST_BYTES = 8 << 30
 """Copies that are kept of one case; kernels launched after that are not measured."""
 
 
-def start(site: str, cache: str) -> dict[str, Any]:
-    """Ready the process; gives what there is to know of the GPU. Raises where there is none."""
+def cards() -> list[str]:
+    """The GPUs that there are for this process, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return named.split(",") if named else []
+    import torch
+
+    return [str(number) for number in range(torch.cuda.device_count())]
+
+
+def start(suite: Suite, site: str, cache: str, card: str) -> dict[str, Any]:
+    """Ready the process, with that GPU alone; gives what there is to know of it. Raises where there is none."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = card
     import torch
 
     if not torch.cuda.is_available():
         raise RuntimeError("no GPU")
-    compiled.ready(site, cache)
+    compiled.ready(suite, site, cache)
     properties = torch.cuda.get_device_properties(0)
     return {
         "device": torch.cuda.get_device_name(),
@@ -189,19 +202,19 @@ def compare(
     return row
 
 
-def run(name: str, rank: str, turns: int, plugin: bool = True, beside: Sequence[str] = ()) -> dict[str, Any]:
+def run(
+    suite: Suite, name: str, rank: str, turns: int, plugin: bool = True, beside: Sequence[str] = ()
+) -> dict[str, Any]:
     """The record of a case; without the `plugin` stock Triton is on all sides. Raises Failed."""
-    return told(_run, name, rank, turns, plugin, tuple(beside))
+    return told(_run, suite, name, rank, turns, plugin, tuple(beside))
 
 
-def _run(name: str, rank: str, turns: int, plugin: bool, beside: Sequence[str]) -> dict[str, Any]:
+def _run(suite: Suite, name: str, rank: str, turns: int, plugin: bool, beside: Sequence[str]) -> dict[str, Any]:
     import torch
 
-    from .cases import by_name
-
     begun = time.perf_counter()
-    case = by_name(name)
-    call: Callable[[], Any] = case.make(Inputs())
+    case = suite.case(name)
+    call: Callable[[], Any] = case.make(suite.inputs())
     launches.without_kernel_caches()
     keeper = Keeper()
     record: dict[str, Any] = {"kernels": []}

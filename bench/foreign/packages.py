@@ -1,7 +1,7 @@
 """The packages whose kernels run: pinned, and of each only the files that its operators need.
 
-They travel as one archive, `.gpu/foreign.tar.xz`, which `python -m bench.foreign.fetch` makes. Nothing of them
-is in this repository.
+They travel as one archive in `.gpu`, which `python -m bench.foreign.fetch` makes. Nothing of them is in this
+repository.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ import sys
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = ("transformers",)
 """What packages import where it is installed, and do without where it is not: here they do without."""
-ARCHIVE = ROOT / ".gpu" / "foreign.tar.xz"
 
 
 @dataclass(frozen=True)
 class Package:
     """One wheel of PyPI.
 
-    `keep`: paths in the wheel of which the `.py` and `.yaml` files are kept. `drop`: paths below these that are
-    not. `bare`: modules whose `__init__` would import what is not there; they stay empty, and lead to their
-    submodules. `kernels`: whether it has kernels, or is there because others import it.
+    `keep`: paths in the wheel of which the files of these `kinds` are kept, or patterns (with `*`) of such
+    files. `drop`: paths below these that are not. `bare`: modules whose `__init__` would import what is not
+    there; they stay empty, and lead to their submodules. `kernels`: whether it has kernels, or is there because
+    others import it.
     """
 
     name: str
@@ -37,8 +38,16 @@ class Package:
     drop: Sequence[str] = ()
     bare: Sequence[str] = ()
     kernels: bool = True
+    kinds: tuple[str, ...] = (".py", ".yaml")
 
 
+EINOPS = Package(
+    "einops",
+    "0.8.2",
+    "54058201ac7087911181bfec4af6091bb59380360f069276601256a76af08193",
+    ("einops",),
+    kernels=False,
+)
 PACKAGES = (
     Package(
         "liger-kernel",
@@ -111,13 +120,7 @@ PACKAGES = (
         ("unsloth", "unsloth.kernels"),
     ),
     # What those import.
-    Package(
-        "einops",
-        "0.8.2",
-        "54058201ac7087911181bfec4af6091bb59380360f069276601256a76af08193",
-        ("einops",),
-        kernels=False,
-    ),
+    EINOPS,
     Package(
         "sqlalchemy",
         "2.0.48",
@@ -142,15 +145,18 @@ def kept(package: Package, path: str) -> bool:
     >>> [kept(one, name) for name in ("p/ops/a.py", "p/ops/a.so", "p/ops/old/a.py", "p/opsother.py")]
     [True, False, False, False]
     """
-    inside = any(path == part or path.startswith(f"{part}/") for part in package.keep)
-    left = any(path == part or path.startswith(f"{part}/") for part in package.drop)
-    return path.endswith((".py", ".yaml")) and inside and not left
+
+    def among(parts: Sequence[str]) -> bool:
+        return any(
+            path == part or path.startswith(f"{part}/") or ("*" in part and fnmatchcase(path, part))
+            for part in parts
+        )
+
+    return path.endswith(package.kinds) and among(package.keep) and not among(package.drop)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """The archive's files in a folder. Raises SystemExit where there is none."""
-    if not archive.exists():
-        raise SystemExit(f"foreign: there is no {archive}; make it with: python -m bench.foreign.fetch")
+    """The archive's files in a folder."""
     with tarfile.open(archive) as files:
         files.extractall(folder, filter="data")
 

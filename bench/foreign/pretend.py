@@ -154,9 +154,17 @@ def gpu(target: GPUTarget) -> Iterator[None]:
         "default_generators": (torch.default_generator,),
     }
     driver.set_active(Driver(target))
-    there = mock.patch.object(torch.accelerator, "current_accelerator", lambda check_available=False: GPU)
+    there: dict[str, Any] = {
+        "current_accelerator": lambda check_available=False: GPU,
+        "current_device_index": lambda: 0,
+        "device_index": _Nothing,
+    }
     try:
-        with mock.patch.multiple(torch.cuda, create=True, **fakes), there, OnCpu():
+        with (
+            mock.patch.multiple(torch.cuda, create=True, **fakes),
+            mock.patch.multiple(torch.accelerator, create=True, **there),
+            OnCpu(),
+        ):
             yield
     finally:
         driver._active = before

@@ -20,27 +20,26 @@ from pathlib import Path
 
 from ..harness.cases import chosen, say
 from ..harness.options import Parser
-from . import compiled, launches, packages
-from .case import Inputs
-from .cases import cases
+from . import compiled, launches
+from .suite import FOREIGN, Suite
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(suite: Suite = FOREIGN, argv: Sequence[str] | None = None) -> int:
     """Launch them; a case that fails is said and left."""
     import torch
 
-    parser = Parser("foreign", __doc__).only()
-    parser.add_argument("--archive", type=Path, default=packages.ARCHIVE, help="what bench.foreign.fetch wrote")
+    parser = Parser(f"{suite.name}.program", __doc__).only()
+    parser.add_argument("--archive", type=Path, default=suite.archive, help="what fetch wrote")
     parser.add_argument("--config", choices=launches.RANKS, default=launches.RANKS[0])
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder, "site")
-        packages.unpack(options.archive, site)
-        compiled.ready(str(site), os.environ.get("TRITON_CACHE_DIR") or str(Path(folder, "cache")))
+        suite.unpack(options.archive, site)
+        compiled.ready(suite, str(site), os.environ.get("TRITON_CACHE_DIR") or str(Path(folder, "cache")))
         with launches.configured(options.config):
-            for case in chosen("foreign", cases(), options.only):
+            for case in chosen(suite.name, suite.cases(), options.only):
                 try:
-                    call = case.make(Inputs())
+                    call = case.make(suite.inputs())
                     launches.without_kernel_caches()
                     call()
                     torch.cuda.synchronize()

@@ -171,7 +171,7 @@ def packages_table(report: Row) -> list[str]:
 
 def markdown(report: Row) -> str:
     """The page of a run."""
-    lines = ["# Kernels of other packages", ""]
+    lines = [f"# {report.get('title', 'Kernels of other packages')}", ""]
     if report.get("control"):
         lines += ["Stock Triton on both sides: what is wrong or breaks here is not the plugin's.", ""]
     where = report.get("device") or "nothing launched"
@@ -214,6 +214,21 @@ def compiled_table(rows: Sequence[Row]) -> list[str]:
     return [*table(f"{heads}| compile time:", lines), "", f"{len(rows) - len(shown)} more have no conversion."]
 
 
+def milliseconds(timed: Iterable[tuple[float, Sequence[float]]]) -> tuple[float, float]:
+    """Of stock Triton and of the other side, in sum, from microseconds of stock Triton and ratios.
+
+    >>> milliseconds([(3000.0, (1.4, 1.5, 1.6)), (1000.0, (0.9, 1.0, 1.1))])
+    (4.0, 3.0)
+    """
+    pairs = [(stock, stock / ratio[1]) for stock, ratio in timed]
+    return sum(stock for stock, _ in pairs) / 1e3, sum(other for _, other in pairs) / 1e3
+
+
+def surely_slower(ratios: Iterable[Sequence[float]]) -> int:
+    """How many are slower than stock Triton beyond noise: all of the interval is."""
+    return sum(ratio[2] < LOSS for ratio in ratios)
+
+
 def _beside(timed: Sequence[Row]) -> list[str]:
     """The other modes that were measured, over the kernels with conversions."""
     known = [row["measured"] for row in timed if row.get("ours", {}).get("seen")]
@@ -222,10 +237,18 @@ def _beside(timed: Sequence[Row]) -> list[str]:
         return []
     cells = []
     for mode in names:
-        there = [row["beside"][mode] for row in known if "ratio" in row.get("beside", {}).get(mode, {})]
-        wrong = sum(each["result"] == "WRONG" for each in there)
-        cells.append((mode, len(there), *spread([each["ratio"][1] for each in there]), wrong))
-    heads = "stock / mode | kernels: | geometric mean: | least: | most: | below 0.98: | above 1.02: | wrong:"
+        there = [row for row in known if "ratio" in row.get("beside", {}).get(mode, {})]
+        ratios = [row["beside"][mode]["ratio"] for row in there]
+        stock, other = milliseconds(
+            (row["microseconds"], ratio) for row, ratio in zip(there, ratios, strict=True)
+        )
+        wrong = sum(row["beside"][mode]["result"] == "WRONG" for row in there)
+        sums = number(stock, 3), number(other, 3)
+        cells.append(
+            (mode, len(there), *spread([each[1] for each in ratios]), surely_slower(ratios), *sums, wrong)
+        )
+    heads = "stock / mode | kernels: | geometric mean: | least: | most: | below 0.98: | above 1.02: "
+    heads += "| surely below 0.98: | stock, ms: | mode, ms: | wrong:"
     said = []
     for mode in names:
         results = Counter(
@@ -250,7 +273,10 @@ def measured_table(rows: Sequence[Row]) -> list[str]:
         changed = [row["measured"]["ratio"][1] for row in timed if row.get("ours", {}).get("seen")]
         means = f"{number(geometric_mean(ratios))} in the mean, {number(geometric_mean(changed))} of those with"
         beyond = f"{sum(r > GAIN for r in ratios)} above {GAIN}, {sum(r < LOSS for r in ratios)} below {LOSS}"
-        lines.append(f"Stock / ours: {means} conversions; {beyond}.")
+        surely = surely_slower(row["measured"]["ratio"] for row in timed)
+        stock, ours = milliseconds((row["measured"]["microseconds"], row["measured"]["ratio"]) for row in timed)
+        sums = f"all once take {stock:.3f} ms with stock Triton and {ours:.3f} ms with the plugin"
+        lines.append(f"Stock / ours: {means} conversions; {beyond}, {surely} of these surely; {sums}.")
     lines += _beside(timed)
     found = []
     for row in sorted(timed, key=lambda row: -row["measured"]["ratio"][1]):

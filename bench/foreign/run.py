@@ -4,11 +4,12 @@
     python -m bench.foreign --compile-only [--target cuda:90 ...] [--dump DIR]
 
 First every kernel is compiled with both, in parallel processes, for a GPU that need not be there; then, unless
-`--compile-only`, each is launched with both in one process that has the GPU. What crashes costs its case alone.
+`--compile-only`, each is launched with both, in one process for each GPU. What crashes costs its case alone.
 foreign.json and foreign.md (`--compile-only`: foreign-compile.*) are written as it goes. The exit status is 1
 if the plugin fails or a result is wrong. `--control` puts stock Triton on both sides (foreign-control.*): what
 breaks then as well is not the plugin's; with `--compile-only`, nothing is compiled but for stock Triton.
-`python -m bench.foreign.fetch` gets the packages. `--join` makes one report of several.
+`python -m bench.foreign.fetch` gets the packages. `--join` makes one report of several. `python -m
+bench.serving` is the same for other packages (`Suite`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import functools
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -28,38 +30,46 @@ from ..harness.cases import chosen, say
 from ..harness.child import Child
 from ..harness.options import Parser, some_of
 from ..kernels import modes
-from . import compiled, launches, measure, packages
+from . import compiled, launches, measure
 from .case import Case
 from .report import crashes, failures, markdown, rows_of
+from .suite import FOREIGN, Suite
 
 PATIENCE = 600.0
 """Seconds after which a compile counts as hung: there may be more processes than cores."""
 GPU_PATIENCE = 60.0
 COMPILE_SHARE = 0.6
 """Of the budget, for compiling; cases whose compile has not begun then are not run."""
+BESIDE = (modes.DECIDED, modes.EXACT, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, *modes.WITHOUT, *modes.VARIED)
+"""Modes that may be measured beside the plugin as it is."""
 
 
 class Run(harness.Run):
-    """A run: its options, and the report so far."""
+    """A run: its options, and the report so far. What is measured, and the page of it, may be others'."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    patience = GPU_PATIENCE
+    measure: Callable[..., dict[str, Any]] = staticmethod(measure.run)
+    page: Callable[[Any], str] = staticmethod(markdown)
+
+    def __init__(self, suite: Suite, options: argparse.Namespace) -> None:
         super().__init__(self._write, options.budget)
-        self.options, self.lock = options, threading.Lock()
+        self.suite, self.options, self.lock = suite, options, threading.Lock()
         self.heading(
             {
+                "title": suite.title,
                 **results.versions(),
                 "torch": _torch_version(),
                 "config": options.config,
                 "control": options.control,
                 "targets": list(options.target),
                 "packages": [
-                    {"name": each.name, "version": each.version} for each in packages.PACKAGES if each.kernels
+                    {"name": each.name, "version": each.version} for each in suite.packages if each.kernels
                 ],
             }
         )
 
     def _write(self, report: dict[str, Any]) -> None:
-        write(report, self.options.output, f"foreign{self.suffix}")
+        write(self.page, report, self.options.output, f"{self.suite.stem}{self.suffix}")
 
     @property
     def suffix(self) -> str:
@@ -81,7 +91,8 @@ class Run(harness.Run):
                 local.child, local.target = make_child(), target
                 with self.lock:
                     children.append(local.child)
-            ask = functools.partial(local.child.ask, compiled.run, case.name, target, self.options.config)
+            what = (self.suite, case.name, target, self.options.config)
+            ask = functools.partial(local.child.ask, compiled.run, *what)
             try:
                 stock_alone = self.options.control and self.options.compile_only
                 record = ask(self.options.dump, stock_alone, self.options.beside)
@@ -109,17 +120,30 @@ class Run(harness.Run):
         order = {case.name: place for place, case in enumerate(cases)}
         self.report["cases"].sort(key=lambda r: (self.report["targets"].index(r["target"]), order[r["case"]]))
 
-    def measure_all(self, child: Any) -> None:
-        """Launch what was compiled."""
-        for record in self.report["cases"]:
-            if not any("stock" in row for row in record["kernels"]):
-                continue
-            if self.late():
-                self.report["not_run"].append(record["case"])
-                continue
-            record["measured"] = self.measured(child, record["case"])
-            self.save()
-            say(f"{record['case']}: {measured_line(record['measured'])} [{self.spent:.0f} s]")
+    def measure_all(self, children: Sequence[Any]) -> None:
+        """Launch what was compiled, each case in whichever process is free."""
+        waiting = deque(
+            record for record in self.report["cases"] if any("stock" in row for row in record["kernels"])
+        )
+
+        def take(child: Any) -> None:
+            while True:
+                with self.lock:
+                    if not waiting:
+                        return
+                    record = waiting.popleft()
+                    if self.late():
+                        self.report["not_run"].append(record["case"])
+                        continue
+                found = self.measured(child, record["case"])
+                with self.lock:
+                    record["measured"] = found
+                    self.save()
+                say(f"{record['case']}: {measured_line(found)} [{self.spent:.0f} s]")
+
+        with ThreadPoolExecutor(len(children)) as pool:
+            for taken in [pool.submit(take, child) for child in children]:
+                taken.result()
 
     def measured(self, child: Any, case: str) -> dict[str, Any]:
         """What the GPU says of a case. One that breaks its process gets another, and where it breaks that too,
@@ -128,7 +152,8 @@ class Run(harness.Run):
 
         def ask(plugin: bool) -> dict[str, Any]:
             options = self.options
-            return dict(child.ask(measure.run, case, options.config, options.turns, plugin, options.beside))
+            what = (self.suite, case, options.config, options.turns, plugin, options.beside)
+            return dict(child.ask(self.measure, *what))
 
         try:
             return ask(plugin)
@@ -177,41 +202,46 @@ def measured_line(record: dict[str, Any]) -> str:
     return " ".join(each) + (f" WRONG: {', '.join(bad)}" if bad else "")
 
 
-def execute(options: argparse.Namespace, cases: Sequence[Case]) -> dict[str, Any]:
+def execute(
+    suite: Suite, options: argparse.Namespace, cases: Sequence[Case], kind: type[Run] = Run
+) -> dict[str, Any]:
     """The report of a run."""
     with tempfile.TemporaryDirectory() as folder:
         site, cache = Path(folder, "site"), (options.cache or Path(folder, "cache")).absolute()
-        packages.unpack(options.archive, site)
+        suite.unpack(options.archive, site)
         cache.mkdir(parents=True, exist_ok=True)
         if options.dump is not None:
             Path(options.dump).mkdir(parents=True, exist_ok=True)
-        run = Run(options)
-        gpu = Child(measure.start, str(site), str(cache), patience=GPU_PATIENCE)
+        run = kind(suite, options)
+        where = (suite, str(site), str(cache))
+        cards = [] if options.compile_only else measure.cards() or [""]
+        gpus = [Child(measure.start, *where, card, patience=kind.patience) for card in cards]
         try:
-            if not options.compile_only:
-                run.report |= gpu.begin("foreign", "; there is --compile-only")
-                run.report["targets"] = options.target = [gpu.facts["target"]]
-            run.compile_all(cases, lambda: Child(compiled.start, str(site), str(cache), patience=PATIENCE))
-            if not options.compile_only:
-                run.measure_all(gpu)
+            if gpus:
+                run.report |= gpus[0].begin(suite.name, "; there is --compile-only")
+                run.report["targets"] = options.target = [gpus[0].facts["target"]]
+            run.compile_all(cases, lambda: Child(compiled.start, *where, patience=PATIENCE))
+            if gpus:
+                run.measure_all(gpus)
         finally:
-            gpu.close()
+            for gpu in gpus:
+                gpu.close()
         run.save()
         return run.report
 
 
-def join(paths: Sequence[Path]) -> dict[str, Any]:
+def join(program: str, paths: Sequence[Path]) -> dict[str, Any]:
     """One report of several of the same versions; of a case that is in two, the later one counts."""
     same = ("device", "triton", "triton_linear", "torch", "config", "control")
-    joined = results.join("foreign", paths, same, lambda each: (each["case"], each["target"]))
+    joined = results.join(program, paths, same, lambda each: (each["case"], each["target"]))
     joined["cases"] = [{k: v for k, v in each.items() if k != "traceback"} for each in joined["cases"]]
     joined["targets"] = list(dict.fromkeys(each["target"] for each in joined["cases"]))
     return joined
 
 
-def write(report: dict[str, Any], folder: Path, stem: str) -> None:
+def write(page: Callable[[Any], str], report: dict[str, Any], folder: Path, stem: str) -> None:
     """The JSON and the page."""
-    results.save(folder, stem, markdown, report, indent=None)
+    results.save(folder, stem, page, report, indent=None)
 
 
 def wrong(report: dict[str, Any]) -> list[str]:
@@ -228,10 +258,10 @@ def wrong(report: dict[str, Any]) -> list[str]:
     return found
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(suite: Suite, argv: Sequence[str] | None) -> argparse.Namespace:
     """The options."""
-    parser = Parser("foreign", __doc__).output().only().workers("--jobs").turns(15).budget().join().list()
-    parser.add_argument("--archive", type=Path, default=packages.ARCHIVE, help="what bench.foreign.fetch wrote")
+    parser = Parser(suite.name, __doc__).output().only().workers("--jobs").turns(15).budget().join().list()
+    parser.add_argument("--archive", type=Path, default=suite.archive, help="what fetch wrote")
     parser.add_argument(
         "--config", choices=launches.RANKS, default=launches.RANKS[0], help="of what tunes itself"
     )
@@ -240,34 +270,32 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--control", action="store_true", help="launch stock Triton's kernels on both sides")
     parser.add_argument(
         "--beside",
-        type=some_of((modes.DECIDED, modes.EXACT, *modes.VARIED)),
+        type=some_of(BESIDE),
         default=(),
         metavar="MODES",
-        help=f"measure these too: {modes.DECIDED} follows decisions, {modes.EXACT}, {', '.join(modes.VARIED)}",
+        help=f"measure these too: {', '.join(BESIDE)}; {modes.DECIDED} follows decisions",
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where what is compiled stays for other runs")
     parser.add_argument("--dump", metavar="DIR", help="the TTGIR of every kernel there")
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(suite: Suite = FOREIGN, argv: Sequence[str] | None = None, kind: type[Run] = Run) -> int:
     """Run and write; see the module's docstring."""
-    from .cases import cases
-
-    options = parse(argv)
-    wanted = chosen("foreign", cases(), options.only)
+    options = parse(suite, argv)
+    wanted = chosen(suite.name, suite.cases(), options.only)
     if options.list:
         print("\n".join(case.name for case in wanted))
         return 0
     if options.join:
-        report = join(options.join)
+        report = join(suite.name, options.join)
         suffix = "-compile" if not report.get("device") else "-control" if report.get("control") else ""
-        write(report, options.output, f"foreign{suffix}")
+        write(kind.page, report, options.output, f"{suite.stem}{suffix}")
     else:
-        report = execute(options, wanted)
+        report = execute(suite, options, wanted, kind)
     bad = wrong(report)
     for text in bad:
-        say(f"foreign: {text}")
+        say(f"{suite.name}: {text}")
     kernels = {row["kernel"] for case in report["cases"] for row in case["kernels"] if "stock" in row}
-    say(f"foreign: {len(kernels)} kernels, {len(bad)} failures, {report['seconds']:.0f} s")
+    say(f"{suite.name}: {len(kernels)} kernels, {len(bad)} failures, {report['seconds']:.0f} s")
     return int(bool(bad))

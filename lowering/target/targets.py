@@ -85,6 +85,12 @@ class InstructionCosts:
     far_sector: float = 0.0
     cluster_fence: float = 0.0
 
+    @property
+    def word(self) -> float:
+        """The most that moving a word to another thread takes, barriers apart: a store to shared memory, a
+        load, and two permutes on each side."""
+        return 2 * self.wavefront + 4 * self.alu
+
     def clocks(self, memory: float, alu: float, beside: float = 0, far: float = 0) -> float:
         """Clocks that four pipes take together.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect import encodings
@@ -28,8 +29,9 @@ class GlobalAccess:
     """A load or store: its pointers (deltas in bytes), mask, and bytes per element.
 
     given: the layout that Triton chose, if the analysis of the pointers does not show which dimension is
-    contiguous in memory. Then `fastest_dimension` of this layout is assumed to be. The assumption is used for
-    the cost of an access, never for its width, and no other layout is priced below the given one.
+    contiguous in memory. Then `fastest`, the dimension that is fastest in this layout, is assumed to be. The
+    assumption is used for the cost of an access, never for its width, and no other layout is priced below the
+    given one.
     """
 
     pointer: Affine
@@ -37,11 +39,12 @@ class GlobalAccess:
     element_bytes: int
     is_store: bool
     given: LinearLayout | None = None
+    fastest: int | None = None
 
     def delta(self, bit: Bit) -> int | None:
         """The distance in bytes by which a bit of the coordinates moves; None if it is unknown."""
         known = self.pointer.deltas[bit[0]][bit[1]]
-        if known is None and self.given is not None and bit[0] == fastest_dimension(self.given):
+        if known is None and self.given is not None and bit[0] == self.fastest:
             return self.element_bytes << bit[1]
         return known
 
@@ -177,17 +180,23 @@ def is_unplaced(pointer: Affine) -> bool:
     return any(None in bits for bits in pointer.deltas)
 
 
-@functools.lru_cache(maxsize=1024)
-def fastest_dimension(layout: LinearLayout) -> int | None:
-    """The dimension along which a layout that Triton chose for an access has neighbours in a thread or a warp.
+_ORDER = re.compile(r"order = \[(\d+)")
+
+
+def fastest_dimension(encoding: str, layout: LinearLayout) -> int | None:
+    """The dimension along which a layout that Triton chose for an access has neighbours in memory: the first
+    one of its order, or that of neighbours in a thread or else a warp.
 
     Strides that are arguments of a kernel could have any value. In practice, kernels have the stride of 1 in
     the dimension that Triton takes for the fastest.
 
     >>> bases = {"register": [(1, 0)], "lane": [(0, 1), (0, 2)]}
-    >>> fastest_dimension(LinearLayout.from_bases(bases, ["dim0", "dim1"]))
-    0
+    >>> layout = LinearLayout.from_bases(bases, ["dim0", "dim1"])
+    >>> [fastest_dimension(text, layout) for text in ("#ttg.linear<...>", "#ttg.blocked<{order = [1, 0]}>")]
+    [0, 1]
     """
+    if encoding.startswith("#ttg.blocked") and (order := _ORDER.search(encoding)):
+        return int(order[1])
     bases = dict(layout.bases)
     for basis in (*bases[REGISTER], *bases[LANE]):
         moved = [(axis, value) for axis, value in enumerate(basis) if value]

@@ -1,14 +1,19 @@
-"""The values that decide the control flow and the accesses of a kernel: addresses, masks, indices, conditions,
-and all values that these are computed from.
+"""The values that decide something in a kernel, and all values that these are computed from.
 
+`deciding_values` are those that decide about control flow and accesses: addresses, masks, indices, conditions.
 All other values may hold anything: the kernel still makes the same accesses and terminates.
+
+`compared_values` are those whose bits decide. A sum that is rounded in another way differs in its last bit, and
+what is made of it by arithmetic differs as little. But where it is compared, becomes an integer or is exchanged
+atomically, another last bit may mean another branch, another token, another lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
+from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.passes.analysis.addresses import SINKS, passed_to, results_of, terminated
 
 # Operands that decide something, by number; the others are data.
@@ -27,6 +32,7 @@ _PURE = frozenset(
         "scf.while",
         "scf.yield",
         "tt.addptr",
+        "tt.approx_divf",
         "tt.bitcast",
         "tt.broadcast",
         "tt.cat",
@@ -71,8 +77,31 @@ def deciding_values(ops: Sequence[Operation]) -> frozenset[Value]:
     Values are followed through loops, branches and memory on the chip. Arguments of calls, returned values, and
     integers that unknown operations take count as well.
     """
+    return frozenset(_influencing(ops, (value for op in ops for value in _deciding_operands(op))))
+
+
+def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Value]:
+    """The values whose bits decide: floats that reach a comparison, a conversion to integers or an atomic
+    operation that exchanges, or may do so. With `chosen`, or where bits of floats become those of integers,
+    also integers that reach a comparison, an address, a mask or a condition.
+
+    A comparison that only selects one of the two values that it compares is a minimum or maximum and decides
+    nothing. Values are followed through loops, branches, memory on the chip, and global memory that the kernel
+    reads and writes by one argument. Arguments of calls and returned values count as well.
+    """
+    roots = [value for op in ops for value in _compared_operands(op)]
+    if chosen or any(op.name in _BITCASTS and is_float(op.operands[0]) for op in ops):
+        roots += [value for op in ops if op.name != _ASSEMBLY for value in _deciding_operands(op)]
+        roots += [value for op in ops if op.name == "arith.cmpi" for value in op.operands]
+    return frozenset(_influencing(ops, roots, through_global=True)) if roots else frozenset()
+
+
+def _influencing(
+    ops: Sequence[Operation], roots: Iterable[Value], *, through_global: bool = False
+) -> set[Value]:
+    """`roots` and all values that they are computed from."""
     producers = producers_of(ops)
-    pending = [value for op in ops for value in _deciding_operands(op)]
+    pending = list(roots)
     seen: set[Value] = set()
     memory_reached = False
     while pending:
@@ -80,17 +109,52 @@ def deciding_values(ops: Sequence[Operation]) -> frozenset[Value]:
         if value in seen:
             continue
         seen.add(value)
+        producer = producers.get(value)
         if not memory_reached and "memdesc" in str(value.type):
             memory_reached = True
             pending += _put_into_memory(ops)
-        producer = producers.get(value)
         if producer is None:
             pending += _passed(value, ops)
         elif producer.name.startswith("scf."):
             pending += results_of(producer, list(producer.results).index(value))
         else:
             pending += (*producer.operands, *terminated(producer))
-    return frozenset(seen)
+            if through_global and producer.name == "tt.load":
+                pending += _stored_there(producer, ops, producers)
+    return seen
+
+
+def _stored_there(
+    load: Operation, ops: Sequence[Operation], producers: Mapping[Value, Operation]
+) -> list[Value]:
+    """What the kernel stores where it may have loaded from: by a pointer that comes from the same argument."""
+    stores = [op for op in ops if op.name == "tt.store"]
+    if not stores:
+        return []
+    bases = _bases(load.operands[0], producers)
+    return [op.operands[1] for op in stores if not bases.isdisjoint(_bases(op.operands[0], producers))]
+
+
+def _bases(pointer: Value, producers: Mapping[Value, Operation]) -> set[Value]:
+    """The pointers that a pointer is computed from by adding offsets, back to where they come from."""
+    seen: set[Value] = set()
+    pending, found = [pointer], set[Value]()
+    while pending:
+        value = pending.pop()
+        if value in seen or "!tt.ptr" not in str(value.type):
+            continue
+        seen.add(value)
+        producer = producers.get(value)
+        if producer is None:
+            passed = passed_to(value)
+            pending += passed
+            if not passed:
+                found.add(value)
+        elif producer.name.startswith("scf."):
+            pending += results_of(producer, list(producer.results).index(value))
+        else:
+            pending += producer.operands
+    return found
 
 
 def _deciding_operands(op: Operation) -> Iterator[Value]:
@@ -103,11 +167,61 @@ def _deciding_operands(op: Operation) -> Iterator[Value]:
         yield from filter(_may_decide, op.operands)
 
 
+_EXCHANGE = 10  # the number of `exch` in Triton's enumeration of atomic operations
+_HANDING_ON = frozenset({"tt.atomic_cas", "tt.call", "tt.return"})
+"""Operations that hand floats to where this analysis does not follow, or that are atomic exchanges."""
+_BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
+_ASSEMBLY = "tt.elementwise_inline_asm"
+_UNDECIDED = _BITCASTS | {
+    "tt.addptr",
+    "tt.broadcast",
+    "tt.expand_dims",
+    "tt.load",
+    "tt.map_elementwise",
+    "tt.reduce",
+    "tt.scan",
+    "tt.splat",
+    "tt.store",
+}
+"""Operations that decide nothing themselves, even if they give integers."""
+_UNDECIDED_DIALECTS = ("scf.", "arith.", "math.", "ttg.")
+_TO_INTEGERS = ("arith.cmpf", "arith.fpto", "math.is")
+
+
+def _compared_operands(op: Operation) -> Iterator[Value]:
+    """The floats of which an operation makes an integer or an exchange."""
+    name = op.name
+    if name in _HANDING_ON or (name == "tt.atomic_rmw" and op.attributes["atomic_rmw_op"].value == _EXCHANGE):
+        yield from filter(is_float, op.operands)
+    elif name in _UNDECIDED or (name.startswith(_UNDECIDED_DIALECTS) and not name.startswith(_TO_INTEGERS)):
+        return
+    elif any(map(_may_decide, op.results)) and not _is_extreme(op):
+        yield from filter(is_float, op.operands)
+
+
+def _is_extreme(op: Operation) -> bool:
+    """True for a comparison that only selects one of the two values that it compares."""
+    if op.name != "arith.cmpf":
+        return False
+    compared = set(op.operands)
+    users = [use.owner.operation for use in op.results[0].uses]
+    return all(user.name == "arith.select" and set(user.operands[1:]) == compared for user in users)
+
+
+def element_of(value: Value) -> str:
+    """The element type of a tensor, or the type of a scalar, as text."""
+    type_ = value.type
+    return str(type_.element_type if isinstance(type_, RankedTensorType) else type_)
+
+
+def is_float(value: Value) -> bool:
+    """True if a value is a float, or a tensor of floats."""
+    return element_of(value).startswith(("f", "bf"))
+
+
 def _may_decide(value: Value) -> bool:
     """True if the value is an integer, a pointer or a descriptor, or a tensor of these."""
-    type_ = value.type
-    element = type_.element_type if isinstance(type_, RankedTensorType) else type_
-    return str(element).startswith(("i", "!tt."))
+    return element_of(value).startswith(("i", "!tt."))
 
 
 def _put_into_memory(ops: Iterable[Operation]) -> Iterator[Value]:
@@ -130,5 +244,7 @@ def _passed(argument: Value, ops: Iterable[Operation]) -> Iterator[Value]:
         for op in ops:
             if op.name in ("cf.br", "cf.cond_br", "cf.switch"):
                 yield from op.operands
+    elif owner.name == PARTITIONS:
+        yield from captured(owner)
     else:
         yield from (*owner.operands, *terminated(owner))

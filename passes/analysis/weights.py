@@ -1,9 +1,8 @@
 """Clocks of an SM that one warp takes for an elementwise operation on one register of each lane.
 
-Issue rates: CUDA programming guide, arithmetic instructions: additions and multiplications of 32-bit floats as
-`Costs.float_alu` says, 64 integer operations and shifts a clock and SM (two warps), 16 of the special-function
-unit. Division and remainder by what is not a constant are sequences of about twenty instructions, and twice as
-many for 64 bits.
+Measured on an H200 by `python -m bench.elementwise` (bench/results/3.9.0/elementwise.json), beside additions
+and multiplications of 32-bit floats, whose rate `Costs.float_alu` has from the CUDA programming guide. What is
+of libdevice (logarithms, sines, `erf`, `tanh`, precise division) takes a sequence of instructions.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from triton_linear.lowering.target.targets import InstructionCosts
 _ELEMENTWISE = frozenset(
     {
         "tt.addptr",
+        "tt.approx_divf",
         "tt.bitcast",
         "tt.clampf",
         "tt.extern_elementwise",
@@ -46,22 +46,24 @@ _CASTS = frozenset(
 _FREE = frozenset({"arith.constant", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.bitcast"})
 _DIVISION = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"})
 _CLOCKS: Mapping[str, float] = {
-    "arith.divf": 2.5,
-    "arith.maxnumf": 0.5,
-    "arith.minnumf": 0.5,
-    "math.exp": 2.5,
-    "math.exp2": 2.0,
-    "math.log": 2.5,
-    "math.log2": 2.0,
-    "math.sqrt": 3.0,
-    "math.rsqrt": 2.0,
-    "math.erf": 6.0,
-    "math.tanh": 4.0,
-    "math.sin": 8.0,
-    "math.cos": 8.0,
-    "tt.precise_divf": 6.0,
-    "tt.precise_sqrt": 6.0,
-    "tt.extern_elementwise": 3.0,
+    "arith.divf": 2.3,
+    "arith.maxnumf": 0.3,
+    "arith.minnumf": 0.3,
+    "math.exp": 2.1,
+    "math.exp2": 2.1,
+    "math.log": 7.0,
+    "math.log2": 7.5,
+    "math.sqrt": 2.1,
+    "math.rsqrt": 2.1,
+    "math.erf": 8.3,
+    "math.tanh": 4.9,
+    "math.sin": 10.0,
+    "math.cos": 10.6,
+    "tt.approx_divf": 2.1,
+    "tt.precise_divf": 12.1,
+    "tt.precise_sqrt": 3.4,
+    "tt.mulhiui": 1.2,
+    "tt.extern_elementwise": 4.9,  # that of `tanh`; which function it is does not count
     # LLVM computes most of these once for the addresses of several neighbours.
     "arith.addi": 0.2,
     "arith.muli": 0.2,
@@ -91,7 +93,7 @@ def of(op: Operation, bits: int, costs: InstructionCosts) -> float:
         return 0.0
     double = 2.0 if bits > 32 else 1.0
     if name in _DIVISION:
-        return (2.0 if _is_by_constant(op) else 8.0) * double
+        return (2.5 if _is_by_constant(op) else 6.0) * (7.0 if bits > 32 else 1.0)
     return (costs.float_alu if name in _FLOATS else _CLOCKS.get(name, _OTHER_CLOCKS)) * double
 
 

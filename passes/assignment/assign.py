@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value
+from triton_linear.dialect.mlir_adapter import Attribute, Operation
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.lowering.target.targets import Target
@@ -29,7 +29,7 @@ from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
-from triton_linear.passes.reductions.held import held_values, is_for_nvidia
+from triton_linear.passes.reductions.held import KeptBits
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
 """Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
@@ -55,7 +55,7 @@ class AssignLayouts(Planning):
 
     Requires: nothing. Modules with regions for other GPUs than NVIDIA's are left as they are, with a remark.
     Ensures: the module computes what it did (see `assignment.equivalence`); a reduction of floats may add in
-    another order, unless `exact`: then the layouts of what reductions add, and of what is held
+    another order, unless its bits have to stay: then the layouts of what it adds, and of what is held
     (`reductions/held.py`), stay. A module that changed has `ll.assigned`, the modelled clocks before and after.
     """
 
@@ -98,10 +98,10 @@ class AssignLayouts(Planning):
         if len(scopes) > 1:
             residency = Residency.of(gpu, ops, scopes[0].warps, pass_.layouts)
         facts = Facts.of(nodes, gpu.policy.unknown_trips)
-        held = held_values(ops, is_for_nvidia(op)) if self.exact else None
+        kept = KeptBits.of(op, pass_, exact=self.exact)
         stages = self.staged_accesses and unfit(op, ops) is None
         decided = (
-            self._decided(scope, facts, residency.gpu_for_warps(scope.warps), held, stages) for scope in scopes
+            self._decided(scope, facts, residency.gpu_for_warps(scope.warps), kept, stages) for scope in scopes
         )
         paying = [found for found in decided if found is not None]
         if not paying:
@@ -112,7 +112,7 @@ class AssignLayouts(Planning):
         before = numbering.of(op)
         for scope, graph, assignment in paying:
             encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
-            Rewriter(graph, [node.op for node in scope.ops], encodings).run()
+            Rewriter(graph, [node.op for node in scope.ops], encodings, assignment.again).run()
         if numbering.of(op) != before:
             raise NotEquivalent("the module with other layouts would not compute the same")
         was = sum(found.before.clocks for _, _, found in paying)
@@ -125,7 +125,7 @@ class AssignLayouts(Planning):
         return None
 
     def _decided(
-        self, scope: Scope, facts: Facts, gpu: Target, held: frozenset[Value] | None, stages: bool
+        self, scope: Scope, facts: Facts, gpu: Target, kept: KeptBits, stages: bool
     ) -> tuple[Scope, Graph, Assignment] | None:
         """The layouts of a scope; None if they stay."""
         converts = any(node.name in _WORTH_A_LOOK for node in scope.ops)
@@ -139,7 +139,7 @@ class AssignLayouts(Planning):
             staged_accesses=stages,
         )
         try:
-            graph = build_scope(scope, facts, gpu, held)
+            graph = build_scope(scope, facts, gpu, kept)
             assignment = assign(graph, costs, admits_new=converts, rank=self.rank)
         except NoLayout as error:
             diagnostics.remark(scope.place, f"layouts are not assigned: {error}")

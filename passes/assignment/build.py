@@ -11,44 +11,44 @@ from contextlib import suppress
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import PARTITIONS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.axis import pointee_bytes
 from triton_linear.passes.analysis.clusters import blocks_of
-from triton_linear.passes.analysis.global_memory import GlobalAccess, is_unplaced
+from triton_linear.passes.analysis.global_memory import GlobalAccess, fastest_dimension, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.tensor_memory import site_of
 from triton_linear.passes.assignment.anchors import COPY, LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
 from triton_linear.passes.assignment.draft import Draft
-from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Recipe, Reduction
+from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Reduction
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.verifiers import CONVERT
-from triton_linear.passes.reductions.region import REDUCE, is_order_free, must_stay
+from triton_linear.passes.reductions.held import KeptBits
+from triton_linear.passes.reductions.region import REDUCE, must_stay
 
 _SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
 
 
-def build(ops: Sequence[Operation], gpu: Target, held: frozenset[Value] | None = None) -> Graph:
+def build(ops: Sequence[Operation], gpu: Target, kept: KeptBits | None = None) -> Graph:
     """The problem of a module's operations, given in the order they are written. If the module has
     warp-specialised regions: the problem of the kernel's own warps.
 
-    `held`: the values whose layouts must stay so that results keep their bits (`reductions.held`); None if
-    results need not keep their bits.
+    `kept`: what must stay so that results keep their bits (`reductions.held`); None: nothing.
     """
     nodes = read(ops)
-    return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), gpu, held)
+    return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), gpu, kept)
 
 
-def build_scope(scope: Scope, facts: Facts, gpu: Target, held: frozenset[Value] | None = None) -> Graph:
-    """The problem of one scope of a module; `held` as for `build`."""
-    return _Builder(scope, facts, gpu, held).build()
+def build_scope(scope: Scope, facts: Facts, gpu: Target, kept: KeptBits | None = None) -> Graph:
+    """The problem of one scope of a module; `kept` as for `build`."""
+    return _Builder(scope, facts, gpu, kept).build()
 
 
 class _Builder(Draft):
@@ -105,7 +105,7 @@ class _Builder(Draft):
         value = self.resolve(source)
         kind = result.kind
         recipe = self.recipes.get(value)
-        if recipe is not None and kind is not None:
+        if recipe is not None and kind is not None and value not in self.owners:
             self.converted.append((recipe, kind.encoding, frequency))
 
     def _elementwise(self, op: OpNode, frequency: float) -> None:
@@ -120,10 +120,8 @@ class _Builder(Draft):
             if any(self._is_held(value) for value in (*op.operands, *op.results)):
                 self._pin(op)
                 return
-            for result in op.results:
-                if result.kind is not None:
-                    self.recipes[result] = Recipe(result, op, result.kind, frequency)
-            return
+            if not self._add_recipes(op, frequency):
+                return
         kind = results[0]
         widest = max([k.bits for _, k in tensors] + [k.bits for k in results])
         group = self._new_group(kind)
@@ -287,11 +285,12 @@ class _Builder(Draft):
         if mask is not None and mask.kind is not None:
             flags = self.axis.mask(self.resolve(mask))
         pointer = op.operands[0]
-        places, kind, given = self.axis.of(pointer), pointer.kind, None
+        places, kind, given, fastest = self.axis.of(pointer), pointer.kind, None, None
         if kind is not None and is_unplaced(places):
             with suppress(ValueError):  # unknown encodings have no layout
                 given = layout_of(kind.encoding, kind.shape)
-        return GlobalAccess(places, flags, pointee_bytes(pointer.type), is_store, given)
+                fastest = fastest_dimension(kind.encoding, given)
+        return GlobalAccess(places, flags, pointee_bytes(pointer.type), is_store, given, fastest)
 
     def _reduce(self, op: OpNode, frequency: float) -> None:
         kind = next((k for operand in op.operands if (k := operand.kind) is not None), None)
@@ -331,16 +330,14 @@ class _Builder(Draft):
     def _shows_order(self, reduction: OpNode) -> bool:
         """True if results must keep their bits and these depend on the order in which the reduction
         combines."""
-        return self.held is not None and not is_order_free(reduction.op, self.gpu.vendor == "nvidia")
+        return self.kept is not None and self.kept.shows_order(reduction.op)
 
     def _shape_change(self, op: OpNode, frequency: float) -> None:
         kind = op.results[0].kind
         if kind is None or op.operands[0].kind is None:
             self._pin(op)
             return
-        value = self.resolve(op.operands[0])
-        if value in self.recipes:
-            self.recipes[op.results[0]] = Recipe(op.results[0], op, kind, frequency)
+        if self.resolve(op.operands[0]) in self.recipes and not self._add_recipes(op, frequency):
             return
         group = self._new_group(kind)
         self._add_value(op.results[0], group)

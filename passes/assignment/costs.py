@@ -198,6 +198,17 @@ class AssignmentCosts:
         moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
         return moved + self._fetching(given, wanted, edge.kind.type) + self._redundant_work(edge, target)
 
+    def of_recomputing(self, edge: Edge, target: Candidate) -> float:
+        """What recomputing the value of an edge costs in the encoding that its target needs; INFINITE if it
+        cannot be."""
+        if edge.recomputing is None:
+            return INFINITE
+        clocks = [
+            work * self._distinct_registers(target, path, shape, constancy)
+            for (path, shape, constancy), work in edge.recomputing.items()
+        ]
+        return sum(clocks) * self.busy
+
     def _fetching(self, source: LinearLayout, target: LinearLayout, element: ElementType) -> float:
         """Clocks that warps wait for the instructions of a conversion, which they fetch from memory once."""
         clocks = self.target.policy.fetch_clocks

@@ -8,33 +8,33 @@ that need the values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 
-from triton_linear.dialect.mlir_adapter import Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.addressing import constancy
-from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use
+from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use, Work
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.scopes import Facts, Scope
+from triton_linear.passes.reductions.held import KeptBits
 
 
 @dataclass
 class Draft:
     """The unfinished problem of a scope.
 
-    held: values whose layouts must stay, as results must keep their bits; None if they need not. crossings:
-    each
-    operand that takes a value of another group: the value, the group of the operand, the path from its
-    encoding, the operand. converted: as `Graph.converted_recipes`. cut: values at which their group ends, so
-    that each use may have another layout. The other fields are those of `Graph`.
+    kept: what must stay, as results must keep their bits; None: nothing. crossings: each operand that takes a
+    value of another group: the value, the group of the operand, the path from its encoding, the operand.
+    converted: as `Graph.converted_recipes`. cut: values at which their group ends, so that each use may have
+    another layout. The other fields are those of `Graph`.
     """
 
     scope: Scope
     facts: Facts
     gpu: Target
-    held: frozenset[Value] | None
+    kept: KeptBits | None
     recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
     aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
     owners: dict[ValueNode, tuple[Group, Path]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Draft:
 
     def _is_held(self, value: ValueNode) -> bool:
         """True if the value must keep its layout, as bits of results depend on it."""
-        return self.held is not None and value.value in self.held
+        return self.kept is not None and value.value in self.kept.held
 
     def _add_value(self, value: ValueNode, group: Group, path: Path = ()) -> None:
         """Put a value into `group`: its encoding follows from the group's by `path`."""
@@ -94,7 +94,7 @@ class Draft:
         use = Use(op, index)
         if self._is_held(operand):
             group.find().pinned = True
-        if value in self.recipes:
+        if value in self.recipes and value not in self.owners:
             group.find().requests[value, path] = None
             self.requests.append((use, group, path))
             return
@@ -125,6 +125,8 @@ class Draft:
                 edge = edges[key] = Edge(
                     value, kind, source, given, target, path, min(often, made), self._constancy(value)
                 )
+                if value in self.recipes:
+                    edge.recomputing = self._work_of([(value, path)])
             edge.uses.append(use)
             edge.frequency = max(edge.frequency, min(often, made))
         return list(edges.values())
@@ -136,10 +138,34 @@ class Draft:
 
     # Recomputation
 
+    def _add_recipes(self, op: OpNode, frequency: float) -> bool:
+        """Let the results of an operation whose operands can be recomputed be recomputed as well. True if they
+        need a group nevertheless, as that takes more than a conversion may."""
+        clocks: dict[OpNode, float] = {}
+        owned = False
+        for operand in op.operands:
+            if operand.kind is not None:
+                value = self.resolve(operand)
+                owned = owned or value in self.owners
+                clocks.update(self.recipes[value].clocks)
+        for result in op.results:
+            if result.kind is not None:
+                own = weights.of(op, result.kind.bits, self.gpu.costs)
+                behind = {**clocks, op: own} if own else clocks
+                self.recipes[result] = Recipe(result, op, result.kind, frequency, behind)
+                owned = owned or sum(behind.values()) > self.gpu.costs.word
+        return owned
+
     def _price_requests(self, group: Group) -> None:
         """Add the operations that recompute values for a group to its work, each once for each slice."""
+        for key, clocks in self._work_of(group.requests).items():
+            group.add_work(key, clocks)
+
+    def _work_of(self, values: Iterable[tuple[ValueNode, Path]]) -> dict[Work, float]:
+        """What it takes to recompute values, each of which has its path from the encoding of one group."""
+        work: dict[Work, float] = {}
         seen: set[tuple[ValueNode, Path]] = set()
-        pending = list(group.requests)
+        pending = list(values)
         while pending:
             value, path = pending.pop()
             if (value, path) in seen:
@@ -148,9 +174,11 @@ class Draft:
             recipe = self.recipes[value]
             clocks = weights.of(recipe.op, recipe.kind.bits, self.gpu.costs) * recipe.frequency
             if clocks:
-                group.add_work((path, recipe.kind.shape, self._constancy(value)), clocks)
+                key = path, recipe.kind.shape, self._constancy(value)
+                work[key] = work.get(key, 0.0) + clocks
             if recipe.op.name == "tt.expand_dims":
                 path = (*path, recipe.op.attributes["axis"].value)
             for operand in recipe.op.operands:
                 if operand.kind is not None:
                     pending.append((self.resolve(operand), path))
+        return work

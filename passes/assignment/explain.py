@@ -50,7 +50,7 @@ def explain(scope: Scope, graph: Graph, assignment: Assignment, pays: bool) -> N
     for edge in graph.edges:
         before, after = assignment.edges[edge]
         if before or after:
-            diagnostics.remark(module, _edge(edge, before, after))
+            diagnostics.remark(module, _edge(edge, before, after, edge in assignment.again))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,7 @@ def _group(number: int, group: Group, assignment: Assignment) -> str:
     return f"group {number}, {shape} ({anchors}): takes {chosen} instead of {group.encoding}"
 
 
-def _edge(edge: Edge, before: float, after: float) -> str:
+def _edge(edge: Edge, before: float, after: float, again: bool) -> str:
     often = f", {edge.frequency:g} times" if edge.frequency != 1 else ""
-    return f"{_conversion(edge)}{often}: {before:.1f} clocks before, {after:.1f} after"
+    how = ", as it is computed again instead" if again else ""
+    return f"{_conversion(edge)}{often}: {before:.1f} clocks before, {after:.1f} after{how}"

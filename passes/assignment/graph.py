@@ -6,8 +6,10 @@ layout. A group ends where another layout could begin: at a load or store, a wid
 reduction, a broadcast, and wherever Triton has a conversion. Such a place is an *edge*: if the two sides choose
 differently, the value is converted there, on its narrow side.
 
-Values that are computed from ranges, constants and scalars alone have no group: they are *recomputed* in each
-layout that a group needs them in, at the price of the operations that compute them.
+Values that are computed from ranges, constants and scalars alone can be *recomputed* in each layout that they
+are needed in, at the price of the operations that compute them. Where these take less than any conversion, the
+values have no group, and are always recomputed. Others have one, and where it ends they are converted or
+recomputed, whichever takes less.
 
 Values of operations that this package does not model are pinned to the layout they have.
 
@@ -136,7 +138,8 @@ class Edge:
     """A value of the group `source` that operations of the group `target` use.
 
     given: path from the encoding of `source` to the one that the value has. wanted: path from the encoding of
-    `target` to the one that its operations need. A conversion is needed if the two encodings differ.
+    `target` to the one that its operations need. A conversion is needed if the two encodings differ, unless the
+    value is recomputed: `recomputing` is the work of that in the encoding of `target`, None if it cannot be.
     """
 
     value: ValueNode
@@ -147,6 +150,7 @@ class Edge:
     wanted: Path
     frequency: float
     constancy: Constancy = ()
+    recomputing: Mapping[Work, float] | None = None
     uses: list[Use] = field(default_factory=list)
 
     @property
@@ -157,21 +161,27 @@ class Edge:
 
 @dataclass(eq=False, slots=True)
 class Recipe:
-    """A value that is recomputed in each layout that a group needs it in."""
+    """A value that can be recomputed in any layout.
+
+    clocks: what each operation behind it takes for a register, itself included; those that take nothing are
+    left out.
+    """
 
     value: ValueNode
     op: OpNode
     kind: Kind
     frequency: float
+    clocks: Mapping[OpNode, float] = field(default_factory=dict)
 
 
 @dataclass
 class Graph:
     """The problem.
 
-    owners: the group of each value, and the path from its encoding to the value's. recipes: the values that are
-    recomputed. aliases: for the result of each of the module's conversions, its operand. requests: each operand
-    that takes a recomputed value, the group that needs it, and the path from its encoding.
+    owners: the group of each value, and the path from its encoding to the value's. recipes: the values that can
+    be recomputed; those without an owner always are. aliases: for the result of each of the module's
+    conversions, its operand. requests: each operand that takes a value without an owner, the group that needs
+    it, and the path from its encoding.
     """
 
     groups: list[Group]

@@ -39,9 +39,10 @@ class Assignment:
 
     before, after: what the module costs with its own layouts and with the chosen ones. candidates: the layouts
     that each group could choose from, with the price of the group without conversions. edges: the clocks of
-    each conversion before and after. recomputed: the clocks of each conversion that goes because its value is
-    recomputed instead. weight: how many clocks of memory one other clock counts. planned: how many conversions
-    were planned. optimal: True if no assignment of the candidates is cheaper by this weight.
+    each conversion before and after. again: the edges whose values are recomputed for their target. recomputed:
+    the clocks of each conversion that goes because its value is always recomputed. weight: how many clocks of
+    memory one other clock counts. planned: how many conversions were planned. optimal: True if no assignment of
+    the candidates is cheaper by this weight.
     """
 
     chosen: Mapping[Group, Candidate]
@@ -49,6 +50,7 @@ class Assignment:
     after: AssignmentPrice
     candidates: Mapping[Group, Sequence[tuple[Candidate, AssignmentPrice]]]
     edges: Mapping[Edge, tuple[float, float]]
+    again: frozenset[Edge]
     recomputed: Sequence[tuple[Recipe, float]]
     weight: float
     planned: int
@@ -64,11 +66,18 @@ class Assignment:
 @dataclass(eq=False)
 class _EdgePrices:
     """The prices of an edge: a row for each candidate of its source, a column for each of its target. `exact`
-    tells which are exact; the others are lower bounds."""
+    tells which are exact; the others are lower bounds. `recomputing`: what it takes in each column to recompute
+    the value rather than to convert it. `present`: what the module's own conversion costs."""
 
     edge: Edge
     table: Table
     exact: list[list[bool]] = field(repr=False)
+    recomputing: list[float] = field(repr=False)
+    present: float = 0.0
+
+    def is_recomputed(self, row: int, column: int) -> bool:
+        """True if the price of an entry is that of recomputing the value."""
+        return 0 < self.table[row][column] == self.recomputing[column] < INFINITE
 
     def forbid(self, forbidden: Callable[[float, bool], bool]) -> None:
         """Set the price of each entry to INFINITE for which `forbidden(price, exact)` is true."""
@@ -113,19 +122,21 @@ class _Search:
         sources, targets = self.candidates[edge.source], self.candidates[edge.target]
         table = [[0.0] * len(targets) for _ in sources]
         exact = [[False] * len(targets) for _ in sources]
-        pair = _EdgePrices(edge, table, exact)
+        recomputing = [self.costs.of_recomputing(edge, candidate) for candidate in targets]
+        pair = _EdgePrices(edge, table, exact, recomputing)
         givens = [self.costs.placed(candidate, edge.given, edge.kind.shape) for candidate in sources]
         wanteds = [self.costs.placed(candidate, edge.wanted, edge.kind.shape) for candidate in targets]
         if givens[0] == wanteds[0]:
             exact[0][0] = True
         else:
-            self._refine(pair, 0, 0)
-        charge = 1.0 if table[0][0] else _charge(edge, self.beside_dots, self.policy)
+            pair.present = self.costs.of_edge(edge, sources[0], targets[0])
+            self._set(pair, 0, 0, pair.present)
+        charge = 1.0 if pair.present else _charge(edge, self.beside_dots, self.policy)
         for row, bounds in enumerate(self.costs.least_of_edge(edge, givens, wanteds, targets)):
             for column, least in enumerate(bounds):
                 if row or column:
                     exact[row][column] = least is None
-                    table[row][column] = (least or 0.0) * charge
+                    table[row][column] = min((least or 0.0) * charge, recomputing[column])
         return pair
 
     def _refine(self, pair: _EdgePrices, row: int, column: int) -> None:
@@ -134,9 +145,13 @@ class _Search:
             return
         source, target = self.candidates[pair.edge.source][row], self.candidates[pair.edge.target][column]
         clocks = self.costs.of_edge(pair.edge, source, target)
-        if (row or column) and not pair.table[0][0] and clocks:
+        if not pair.present and clocks:
             clocks = clocks * _charge(pair.edge, self.beside_dots, self.policy) if self.admits_new else INFINITE
-        pair.table[row][column] = clocks
+        self._set(pair, row, column, clocks)
+
+    def _set(self, pair: _EdgePrices, row: int, column: int, clocks: float) -> None:
+        """Set an exact price: of a conversion that takes so many clocks, or of recomputing the value."""
+        pair.table[row][column] = min(clocks, pair.recomputing[column]) if self.admits_new else clocks
         pair.exact[row][column] = True
         self.planned += 1
 
@@ -144,7 +159,7 @@ class _Search:
         """Forbid conversions on edges where the module has none."""
         self.admits_new = False
         for pair in self.edge_prices:
-            if not pair.table[0][0]:
+            if not pair.present:
                 pair.forbid(lambda clocks, exact: clocks > 0)
 
     def _price_group(self, group: Group, choices: Sequence[Candidate]) -> list[AssignmentPrice]:
@@ -175,20 +190,19 @@ class _Search:
     def run(self, seconds: float, rank: int = 0) -> Assignment:
         """The assignment of that rank, 0 for the cheapest; `seconds` bounds each integer program."""
         graph = self.graph
-        before = self.price(dict.fromkeys(graph.groups, 0))
+        present = [prices[0] for prices in self.group_prices.values()]
         recomputed = [(each[0], self.costs.of_recipe(*each)) for each in graph.converted_recipes]
-        before = AssignmentPrice(before.memory, before.other + sum(clocks for _, clocks in recomputed))
+        other = sum(p.other for p in present) + sum(pair.present for pair in self.edge_prices)
+        before = AssignmentPrice(
+            sum(p.memory for p in present), other + sum(clocks for _, clocks in recomputed)
+        )
         weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
         choices, solution = self._solve_with_exact_prices(weight, seconds)
         if rank:
             choices, solution = self._ranked(choices, solution, weight, seconds, rank)
-        edges = {
-            pair.edge: (
-                pair.table[0][0],
-                pair.table[choices[pair.edge.source]][choices[pair.edge.target]],
-            )
-            for pair in self.edge_prices
-        }
+        entries = [(pair, choices[pair.edge.source], choices[pair.edge.target]) for pair in self.edge_prices]
+        edges = {pair.edge: (pair.present, pair.table[row][column]) for pair, row, column in entries}
+        again = frozenset(pair.edge for pair, row, column in entries if pair.is_recomputed(row, column))
         priced = {g: list(zip(self.candidates[g], self.group_prices[g], strict=True)) for g in graph.groups}
         chosen = {group: self.candidates[group][choice] for group, choice in choices.items()}
         optimal = solution.optimal and self.planned < self.policy.planned_conversions
@@ -199,6 +213,7 @@ class _Search:
             after,
             priced,
             edges,
+            again,
             recomputed,
             weight,
             self.planned,

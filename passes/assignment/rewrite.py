@@ -36,15 +36,20 @@ _DISPOSABLE = frozenset({"tt.expand_dims", "tt.broadcast", CONVERT})
 
 @dataclass
 class Rewriter:
-    """Rewrites one module: `encodings` has the new encoding of each group of `graph`.
+    """Rewrites one module: `encodings` has the new encoding of each group of `graph`, `again` the edges whose
+    values are recomputed.
 
-    made: values that were converted or recomputed, by the old value and the new encoding.
+    made, converted: values that were recomputed, and converted, by the old value and the new encoding. new: the
+    operations that were created.
     """
 
     graph: Graph
     ops: Sequence[Operation]
     encodings: Mapping[Group, str]
+    again: frozenset[Edge] = frozenset()
     made: dict[tuple[ValueNode, str], Value] = field(default_factory=dict)
+    converted: dict[tuple[ValueNode, str], Value] = field(default_factory=dict)
+    new: list[Operation] = field(default_factory=list)
     types: dict[tuple[Type, str], Type] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -67,9 +72,8 @@ class Rewriter:
         gone: dict[str, list[Attribute]] = {}
         for what, number in swept:
             gone.setdefault(what, []).append(number)
-        for value in self.made.values():
-            conversion = _conversion(value)
-            if conversion is None or provenance.number_of(conversion) is not None:
+        for conversion in self.new:
+            if conversion.name != CONVERT or provenance.number_of(conversion) is not None:
                 continue
             if numbers := gone.get(_elements(conversion)):
                 conversion.attributes[ll.OWN] = numbers.pop(0)
@@ -94,6 +98,9 @@ class Rewriter:
         alike = same or (edge.changes_shape and layout_of(given, shape) == layout_of(wanted, shape))
         for use in edge.uses:
             as_is = same or (alike and self._is_only_operand(edge, use.op))
+            if edge in self.again:
+                use.op.op.operands[use.index] = self._recomputed(edge.value, wanted)
+                continue
             operand = edge.value.value if as_is else self._converted(edge, wanted, use.op)
             old = use.op.op.operands[use.index]
             use.op.op.operands[use.index] = operand
@@ -109,7 +116,7 @@ class Rewriter:
         it."""
         value = edge.value
         key = value, encoding
-        if (found := self.made.get(key)) is not None:
+        if (found := self.converted.get(key)) is not None:
             return found
         owner = value.owner
         if isinstance(owner, OpNode):
@@ -119,11 +126,16 @@ class Rewriter:
         conversion = Operation.create(
             CONVERT, results=[self._type(value, encoding)], operands=[value.value], loc=location, ip=ip
         )
-        self.made[key] = conversion.results[0]
+        self.new.append(conversion)
+        self.converted[key] = conversion.results[0]
         return conversion.results[0]
 
     def _recomputed(self, value: ValueNode, encoding: str) -> Value:
         """A recomputed value in `encoding`: cloned operations, or the old value if it has the encoding."""
+        if value in self.graph.owners:
+            group, path = self.graph.owners[value]
+            if sliced(self.encodings[group], path) == encoding:
+                return value.value
         key = value, encoding
         found = self.made.get(key)
         if found is not None:
@@ -138,7 +150,12 @@ class Rewriter:
             self._recomputed(operand, operands) if operand in self.graph.recipes else operand.value
             for operand in resolved
         ]
-        if recipe.kind.encoding == encoding and taken == [operand.value for operand in op.operands]:
+        owned = value in self.graph.owners
+        if (
+            not owned
+            and recipe.kind.encoding == encoding
+            and taken == [operand.value for operand in op.operands]
+        ):
             self.made[key] = value.value
             return value.value
         clone = op.op.clone(ip=InsertionPoint.after(op.op))
@@ -149,6 +166,7 @@ class Rewriter:
         if op.name == "arith.constant":
             splat = op.attributes["value"].get_splat_value()
             clone.attributes["value"] = DenseElementsAttr.get_splat(type_, splat)
+        self.new.append(clone)
         self.made[key] = clone.results[0]
         return clone.results[0]
 
@@ -156,12 +174,21 @@ class Rewriter:
         """Erase operations without uses, users first. Returns elements and number of each erased conversion
         that the module had before."""
         swept: list[tuple[str, Attribute]] = []
-        pending = [op for op in reversed(self.ops) if _is_disposable(op)]
-        for op in pending:
-            if not any(_is_used(result) for result in op.results):
+        pending = [(op, False) for op in reversed(self.ops) if _is_disposable(op)]
+        pending += [(op, True) for op in reversed(self.new)]
+        more = True
+        while more:  # what is new may be unused because what is old is, and the other way round
+            kept = []
+            for op, is_new in pending:
+                if any(_is_used(result) for result in op.results):
+                    kept.append((op, is_new))
+                    continue
                 if op.name == CONVERT and ll.OWN in op.attributes:
                     swept.append((_elements(op), op.attributes[ll.OWN]))
                 op.erase()
+            more = len(kept) < len(pending)
+            pending = kept
+        self.new = [op for op, is_new in reversed(pending) if is_new]
         return swept[::-1]
 
 

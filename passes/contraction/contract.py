@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, operations
+from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, Value, operations
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
@@ -24,6 +25,8 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import Planning, unfit
 from triton_linear.passes.framework.verifiers import CONVERT, DOTS, Verifier
+from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
+from triton_linear.passes.reductions.region import REDUCE
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class PermuteContraction(Planning):
 
     Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are.
     Ensures: the module computes what it did (see `contraction.proof`); a sum of floats may add in another
-    order. A module that changed has `ll.permuted`.
+    order, unless its bits have to stay (`reductions/held.py`). A module that changed has `ll.permuted`.
     """
 
     name: ClassVar[str] = "linear-permute-contraction"
@@ -61,7 +64,12 @@ class PermuteContraction(Planning):
             if conversion in done:
                 continue
             search = search or _Search(
-                op, operations(op) if done else ops, gpu, self.scratch_limit, pass_.layouts
+                op,
+                operations(op) if done else ops,
+                gpu,
+                self.scratch_limit,
+                pass_.layouts,
+                KeptBits.of(op, pass_, exact=False),
             )
             if changed := search.improve(conversion):
                 done.update(changed)
@@ -80,6 +88,11 @@ def contracted(ops: list[Operation]) -> dict[Operation, int]:
                 if operand in producers:
                     found[producers[operand]] = len(operand.type.shape) - 1 - index
     return found
+
+
+def _results(ends: Mapping[Operation, int]) -> Iterator[tuple[Value, int]]:
+    """The results of conversions, each with its axis."""
+    return ((end.results[0], axis) for end, axis in ends.items())
 
 
 @dataclass
@@ -103,6 +116,7 @@ class _Search:
     gpu: Target
     scratch_limit: int | None
     table: LayoutTable
+    kept: KeptBits
 
     def __post_init__(self) -> None:
         self.module = ModuleIndex(self.ops)
@@ -188,9 +202,20 @@ class _Search:
             maker = self.module.producers.get(value)
             if maker is not None and any(promise in maker.attributes for promise in HINTS):
                 raise Stuck(f"what '{maker.name}' promises of neighbours would not hold")
+        if any(self._shows_order(value, along) for value, along in (*places.items(), *_results(ends))):
+            raise Stuck(f"what adds along it stays as it is: {UNORDERED_BITS}")
         dearer_by = dearer(self.ops, places, inside, self.axis, self.frequencies, self.gpu.memory)
         more = max(0.0, dearer_by * self.busy)
         return _Plan(region, inside, before, after + more, conversion if forward else None)
+
+    def _shows_order(self, value: Value, axis: int) -> bool:
+        """True if a sum along an axis of a value gives other bits in another order, and they have to stay."""
+        return any(
+            self.kept.shows_order(user)
+            for user in self.module.users.get(value, ())
+            if (user.name == REDUCE and user.attributes["axis"].value == axis)
+            or (user.name in DOTS and axis == len(extents(value.type)) - 1 - list(user.operands).index(value))
+        )
 
     def _apply(self, plan: _Plan) -> None:
         """Rewrite the module, and prove it."""

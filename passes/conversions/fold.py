@@ -24,7 +24,7 @@ from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 from triton_linear.passes.framework.planning import check_lowering, exact_field, lowering_field
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
-from triton_linear.passes.reductions.held import held_values, is_for_nvidia
+from triton_linear.passes.reductions.held import KeptBits
 
 # Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
 _TAKES_EITHER = frozenset({"ttg.local_store", "ttg.local_alloc", "tt.print", "tt.unsplat"})
@@ -50,7 +50,7 @@ class FoldConversions:
     same conversion was applied to before, where that one dominates; between two encodings of one layout,
     where every user takes the operand or its producer can give the result. What was decided about a
     conversion that now starts elsewhere is forgotten. With `lowering=legacy`, encodings are one layout only
-    where they are written alike. With `exact`, conversions of what is held (`reductions/held.py`) stay.
+    where they are written alike. Conversions of what is held (`reductions/held.py`) stay.
 
     Requires: nothing; a conversion of a layout that is not known is left as it is.
     Ensures: values keep their layouts; no conversion is added, none moves into a loop.
@@ -74,7 +74,7 @@ class FoldConversions:
         ops = pass_.operations(op)
         if pass_.plans.lowered is None:
             pass_.plans.lowered = provenance.numbers(ops)
-        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
+        held = KeptBits.of(op, pass_, exact=self.exact).held
         conversions = [inner for inner in ops if inner.name == CONVERT and inner.results[0] not in held]
         fold = _Fold(producers_of(ops), by_kind=not STRATEGIES[self.lowering].folds_by_map)
         for conversion in conversions:

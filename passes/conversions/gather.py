@@ -47,7 +47,7 @@ from triton_linear.passes.framework.planning import (
 )
 from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_gather_is_decided
-from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia, takes_held
+from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
 
 GATHER = "tt.gather"
 _AGREE = "lanes that hold copies are to take that of the same one of them"
@@ -109,7 +109,7 @@ class LowerGathers(Planning):
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
         choice = _Choice(gpu, self.scratch_limit, self.lowering, partial, ctas_of(op), warps_of(op))
-        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
+        held = KeptBits.of(op, pass_, exact=self.exact).held
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
         left: list[DecidedGather] = []
         for gather in gathers:

@@ -43,7 +43,7 @@ from triton_linear.passes.framework.planning import (
     warps_of,
 )
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
-from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia
+from triton_linear.passes.reductions.held import HELD, KeptBits
 
 _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them, "
@@ -69,7 +69,7 @@ class SelectLowering(Planning):
     (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
     order that (`CLUSTERS_ORDERED`), or, in a kernel with clusters or warp-specialised regions, it moves
     predicates that arithmetic has one to a register by more instructions than Triton
-    (`lowering/planners/loose.py`), or, with `exact`, it gives a value that is held
+    (`lowering/planners/loose.py`), or it gives a value that is held
     (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of Triton before linear layouts
     (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
 
@@ -107,7 +107,7 @@ class SelectLowering(Planning):
         beside = gpu.policy.leaves_loose_bytes and (ctas > 1 or partial.present)
         unordered = ctas > 1 and installed_release() not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
-        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
+        held = KeptBits.of(op, pass_, exact=self.exact).held
         axes = AxisAnalysis(producers_of(ops) if addresses else {})
         table = pass_.layouts
         residency = Residency.of(gpu, ops, warps_of(op), table)

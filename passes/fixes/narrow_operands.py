@@ -17,6 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.verifiers import DOTS, Verifier
+from triton_linear.passes.reductions.held import KeptBits
 
 _OPERAND = re.compile(
     r"#ttg\.dot_op<\{opIdx = \d, parent = (?P<parent>#ttg\.nvidia_mma<.*>), kWidth = (?P<width>\d+)\}>"
@@ -33,8 +34,9 @@ class NarrowOperands:
     more than one, and compiling fails. Any layout will do in front of a dot, as long as all that leads to it
     agrees.
 
-    Requires: nothing. A module stays as it is where operands cross the boundary of a function, or the matrix
-    layout has dots of other types as well.
+    Requires: nothing. A module stays as it is where operands cross the boundary of a function, the matrix
+    layout has dots of other types as well, or the order in which a dot adds shows in bits that have to stay
+    (`reductions/held.py`).
     Ensures: operands of `tt.dot` of f64 have `kWidth = 1`; what has the same encoding has it too. A module that
     changed has `ll.narrowed`.
 
@@ -55,6 +57,8 @@ class NarrowOperands:
         parents = {found["parent"] for dot in dots if _doubles(dot) for found in _wide(dot)}
         parents -= {found["parent"] for dot in dots if not _doubles(dot) for found in _operands(dot)}
         signatures = (str(inner.attributes["function_type"]) for inner in ops if inner.name == "tt.func")
+        kept = KeptBits.of(op, pass_, exact=False)
+        parents -= {found["parent"] for dot in dots if kept.shows_order(dot) for found in _operands(dot)}
         if not parents or any("#ttg.dot_op" in signature for signature in signatures):
             return False
         types: dict[Type, Type] = {}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import Verifier
+
+_Fact = TypeVar("_Fact")
 
 
 class Pass(Protocol):
@@ -28,10 +31,16 @@ class Pass(Protocol):
 
 @dataclass
 class Walk:
-    """The operations of the module of a run, as a pass before has found them; None where they may have changed
-    since."""
+    """The operations of the module of a run, as a pass before has found them, None where they may have changed
+    since; and what has been found out about them."""
 
     found: list[Operation] | None = None
+    facts: dict[Hashable, Any] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Operations may have changed."""
+        self.found = None
+        self.facts.clear()
 
 
 @dataclass
@@ -50,6 +59,13 @@ class PassRun:
         if self.walk.found is None:
             self.walk.found = operations(module)
         return self.walk.found
+
+    def fact(self, key: Hashable, find: Callable[[], _Fact]) -> _Fact:
+        """What `find` finds out about the operations, which is asked once as long as they stay."""
+        if key not in self.walk.facts:
+            self.walk.facts[key] = find()
+        found: _Fact = self.walk.facts[key]
+        return found
 
     def signal_pass_failure(self) -> None:
         """Let the run end with this pass. What is wrong has been reported as an error."""

@@ -97,7 +97,7 @@ def _forgetting(walk: Walk) -> Callable[[Operation, Any], None]:
     """What follows a pass of MLIR's, which may have changed any operation."""
 
     def callback(op: Operation, external: Any) -> None:
-        walk.found = None
+        walk.forget()
 
     return callback
 
@@ -114,7 +114,7 @@ def _guarded(
             if verify and not _holds(pass_.requires, op):
                 signal.signal_pass_failure()
             if not signal.failed and pass_(op, signal) is not False:
-                walk.found = None
+                walk.forget()
             if verify and not signal.failed and not (_holds(pass_.ensures, op) and _is_as_found(walk, op)):
                 signal.signal_pass_failure()
         except Exception as error:

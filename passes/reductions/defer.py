@@ -25,8 +25,8 @@ from triton_linear.passes.framework.planning import exact_field, unfit
 from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.cut import Cut, cut
-from triton_linear.passes.reductions.held import is_for_nvidia
-from triton_linear.passes.reductions.region import REDUCE, commutes, is_order_free
+from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
+from triton_linear.passes.reductions.region import REDUCE, commutes
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 
 LOOP = "scf.for"
@@ -82,9 +82,9 @@ class DeferReductions:
 
     Requires: one CTA a cluster, no warp-specialised regions; other modules are left as they are, and so are
     reductions inside one warp, where nobody waits for others, and tensors that cannot be `cut`.
-    Ensures: the same elements are combined by the same operation, in another order; with `exact` only where
-    the order does not show. A loop that does not run gives what it was given. A module that changed has
-    `ll.deferred`.
+    Ensures: the same elements are combined by the same operation, in another order, where no bits that have
+    to stay show the order (`reductions/held.py`). A loop that does not run gives what it was given. A module
+    that changed has `ll.deferred`.
 
         %s = scf.for ... iter_args(%a = %zero) { %r = "tt.reduce"(%x) {+} ; scf.yield %a + %r }
 
@@ -106,11 +106,11 @@ class DeferReductions:
         loops = [inner for inner in ops if inner.name == LOOP]
         if not loops or not any(inner.name == REDUCE for inner in ops) or unfit(op, ops):
             return False
-        nvidia, done = is_for_nvidia(op), False
+        kept, done = KeptBits.of(op, pass_, exact=self.exact), False
         for loop in reversed(loops):  # those inside others come first
             for found in _found(loop):
-                if self.exact and not is_order_free(found.reduction, nvidia):
-                    text = "the reduction stays in the loop: in another order it would give other bits"
+                if kept.shows_order(found.reduction):
+                    text = f"the reduction stays in the loop: {UNORDERED_BITS}"
                     diagnostics.remark(found.reduction, text)
                     continue
                 text = "the loop adds up what each thread has, and the reduction moves behind it"

@@ -10,11 +10,11 @@ A layout determines where an element is, not its value. But it affects the bits 
 - In a sum of two products, one is fused with the addition and the other is rounded first. LLVM's choice depends
   on the order of the surrounding instructions, so all values of a kernel with such a sum are held.
 - Lanes that combine by shuffles have their own element first. If the region of a reduction does not commute,
-the
-  copies in several lanes get different bits, and results depend on which copy is used. So the results of such
-  reductions are held, and all values computed from them.
+  the copies in several lanes get different bits, and results depend on which copy is used. So the results of
+  such reductions are held, and all values computed from them.
 
-Layouts of held values do not change, and Triton lowers the operations that move or store them.
+Layouts of held values do not change, and Triton lowers the operations that move or store them. With `exact` the
+bits of all results count, otherwise only those that decide something: see `KeptBits`.
 
 Unknown operations count as products and as sums.
 """
@@ -25,10 +25,13 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 
-from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value
+from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.axis import shape_of
-from triton_linear.passes.reductions.region import REDUCE, SCAN, commutes, is_order_free
+from triton_linear.passes.analysis.influence import compared_values, element_of, is_float
+from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.reductions.region import REDUCE, SCAN, commutes, is_order_free, rounds
 
 # Operations whose results are elements of their operands, as far as LLVM may see through them. A masked load
 # gives elements of its default operand.
@@ -99,21 +102,65 @@ _NO_SUMS = frozenset({"arith.mulf"})
 # The same on NVIDIA GPUs, doubles apart: instructions of their own (`ex2`, `rsqrt`, `sqrt`, `div.full`, `cvt`,
 # and assembly that works on bits) with at most a multiplication before them. On AMD GPUs they are several.
 _NVIDIA_NO_PRODUCTS = frozenset({"math.exp", "math.exp2", "math.rsqrt", "tt.fp_to_fp"})
-_NVIDIA_NO_SUMS = _NVIDIA_NO_PRODUCTS | {"arith.divf", "math.sqrt"}
+_NVIDIA_NO_SUMS = _NVIDIA_NO_PRODUCTS | {"arith.divf", "math.sqrt", "tt.approx_divf"}
 _BRANCHES = ("cf.br", "cf.cond_br")
 _ENDS = ("tt.reduce.return", "tt.scan.return")
 
-HELD = "where it is lowered decides about bits of what is added to it, and results are to be exact"
+HELD = "where it is lowered decides about bits of what is added to it, and these are to stay"
 """Why an operation that takes or gives a held value is left to Triton."""
+UNORDERED_BITS = "in another order it would give other bits, and these are to stay"
+"""Why a reduction or dot whose order shows stays as it is."""
 
 Steps = Mapping[Value, Sequence[Value]]
 
 
-def held_values(ops: Sequence[Operation], nvidia: bool) -> frozenset[Value]:
+@dataclass(frozen=True)
+class KeptBits:
+    """What of a module has to stay as it is, so that bits that count are those of stock Triton.
+
+    nvidia: True if the module is for an NVIDIA GPU. held: the values whose layouts and conversions affect such
+    bits. counting: the values whose bits count; None: those of all.
+    """
+
+    nvidia: bool
+    held: frozenset[Value]
+    counting: frozenset[Value] | None
+
+    @classmethod
+    def of(cls, module: Operation, pass_: PassRun, *, exact: bool) -> KeptBits:
+        """What stays of the module of a run: with `exact` all bits count, otherwise those of values that decide
+        something (`analysis.influence.compared_values`)."""
+        return pass_.fact((cls, exact), lambda: cls.among(pass_.operations(module), exact=exact))
+
+    @classmethod
+    def among(cls, ops: Sequence[Operation], *, exact: bool) -> KeptBits:
+        """The same of operations, the module first."""
+        nvidia = is_for_nvidia(ops[0])
+        if exact:
+            return cls(nvidia, held_values(ops, nvidia), None)
+        chosen = any(
+            not is_order_free(op, nvidia) and not all(map(is_float, op.results))
+            for op in ops
+            if op.name == REDUCE
+        )
+        counting = compared_values(ops, chosen=chosen)
+        return cls(nvidia, held_values(ops, nvidia, counting) if counting else frozenset(), counting)
+
+    def shows_order(self, op: Operation) -> bool:
+        """True if an operation that combines elements gives other bits that count if it combines them in
+        another order."""
+        if op.name == REDUCE and is_order_free(op, self.nvidia):
+            return False
+        return self.counting is None or any(result in self.counting for result in op.results)
+
+
+def held_values(
+    ops: Sequence[Operation], nvidia: bool, counting: frozenset[Value] | None = None
+) -> frozenset[Value]:
     """The values whose layouts and conversions affect the bits of results.
 
     Requires: `ops` are one operation and all operations inside it. `nvidia`: True if they are for an NVIDIA
-    GPU.
+    GPU. `counting`: the results whose bits count; None: all.
     """
     forward = _copies_by_source(ops)
     backward: dict[Value, list[Value]] = {}
@@ -122,11 +169,18 @@ def held_values(ops: Sequence[Operation], nvidia: bool) -> frozenset[Value]:
             backward.setdefault(other, []).append(value)
     no_products = _NO_PRODUCTS, _NVIDIA_NO_PRODUCTS if nvidia else frozenset()
     no_sums = _NO_SUMS, _NVIDIA_NO_SUMS if nvidia else frozenset()
+    adding = [op for op in ops if not _is_never_fused(op, *no_sums)]
+    if counting is not None:
+        adding = [op for op in adding if any(result in counting for result in op.results)]
     products = _reached((v for op in ops if not _is_never_fused(op, *no_products) for v in op.results), forward)
-    summands = _reached((v for op in ops if not _is_never_fused(op, *no_sums) for v in op.operands), backward)
-    if any(_adds_two(op, products) for op in ops if not _is_never_fused(op, *no_sums)):
+    if any(_adds_two(op, products) for op in adding):
         return _all_values(ops)
-    return frozenset((products & summands) | _differing_copies(ops, forward, nvidia))
+    summands = _reached((v for op in adding for v in op.operands), backward)
+    reductions = [op for op in ops if op.name == REDUCE and not is_order_free(op, nvidia) and not commutes(op)]
+    if counting is not None:
+        # What only chooses gives different copies of NaNs and of zeros of both signs alone.
+        reductions = [op for op in reductions if rounds(op) and any(value in counting for value in op.results)]
+    return frozenset((products & summands) | _differing_copies(reductions, ops, forward))
 
 
 def is_for_nvidia(module: Operation) -> bool:
@@ -144,7 +198,7 @@ def _is_never_fused(op: Operation, others: frozenset[str], unless_doubles: froze
     if name.startswith("scf.") or name in ("tt.func", "builtin.module"):
         return True
     floats = [value for value in (*op.results, *op.operands) if is_float(value)]
-    return not floats or (name in unless_doubles and not any(_element(value) == "f64" for value in floats))
+    return not floats or (name in unless_doubles and not any(element_of(value) == "f64" for value in floats))
 
 
 def _adds_two(op: Operation, products: set[Value]) -> bool:
@@ -156,16 +210,6 @@ def _all_values(ops: Sequence[Operation]) -> frozenset[Value]:
     """The results of operations, and the arguments of their blocks."""
     blocks = (block for op in ops for region in op.regions for block in region.blocks)
     return frozenset(itertools.chain(*(op.results for op in ops), *(block.arguments for block in blocks)))
-
-
-def _element(value: Value) -> str:
-    type_ = value.type
-    return str(type_.element_type if isinstance(type_, RankedTensorType) else type_)
-
-
-def is_float(value: Value) -> bool:
-    """True if a value is a float, or a tensor of floats."""
-    return _element(value).startswith(("f", "bf"))
 
 
 def _copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
@@ -212,10 +256,9 @@ def _into_region(op: Operation, step: Callable[[Iterable[Value], Iterable[Value]
             step([operand], [results[index]])
 
 
-def _differing_copies(ops: Sequence[Operation], forward: Steps, nvidia: bool) -> set[Value]:
+def _differing_copies(reductions: Sequence[Operation], ops: Sequence[Operation], forward: Steps) -> set[Value]:
     """The results of reductions whose copies may have different bits, and all values computed from them."""
-    reductions = (op for op in ops if op.name == REDUCE)
-    found = {v for op in reductions if not is_order_free(op, nvidia) and not commutes(op) for v in op.results}
+    found = {value for op in reductions for value in op.results}
     if not found:
         return found
     seen = len(found) - 1

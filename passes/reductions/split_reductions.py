@@ -28,8 +28,8 @@ from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import NUM_WARPS, UNORDERED, Planning, ctas_of, exact_field
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
 from triton_linear.passes.reductions import proof
-from triton_linear.passes.reductions.held import held_values, is_for_nvidia, takes_held
-from triton_linear.passes.reductions.region import BESIDE_SCAN, REDUCE, SCAN, commutes, is_order_free, must_stay
+from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits, takes_held
+from triton_linear.passes.reductions.region import BESIDE_SCAN, REDUCE, SCAN, commutes, must_stay
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
@@ -87,12 +87,10 @@ class SplitReductions(Planning):
             self.scratch_limit,
             scans,
         )
-        if self.exact:
-            nvidia = is_for_nvidia(op)
-            held = held_values(ops, nvidia)
-            run.stay = frozenset(
-                each for each in reductions if not is_order_free(each, nvidia) or takes_held(each, held)
-            )
+        kept = KeptBits.of(op, pass_, exact=self.exact)
+        run.stay = frozenset(
+            each for each in reductions if kept.shows_order(each) or takes_held(each, kept.held)
+        )
         for reduction in reductions:
             run.visit(reduction)
         if run.done:
@@ -128,7 +126,7 @@ class _Run:
         if isinstance(found, str):
             return
         if op in self.stay:
-            diagnostics.remark(op, "the reduction stays as it is: in another order it would give other bits")
+            diagnostics.remark(op, f"the reduction stays as it is: {UNORDERED_BITS}")
             return
         if (reason := self._not_ours(op)) is not None:
             diagnostics.remark(op, f"the reduction stays as it is: {reason}")

@@ -27,7 +27,7 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of, memory_of
 from triton_linear.passes.framework.planning import Planning, exact_field, unfit, warps_of
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier
-from triton_linear.passes.reductions.held import HELD, held_values, is_for_nvidia, takes_held
+from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
 from triton_linear.passes.staging.choice import Direct, Staging, are_words, staging_for
 from triton_linear.passes.staging.owned import is_access, sides_of
 
@@ -72,7 +72,7 @@ class LowerLocal(Planning):
         table = pass_.layouts
         gpu = Residency.of(gpu, ops, warps_of(op), table).gpu
         signs = changed_signs(ops)
-        held = held_values(ops, is_for_nvidia(op)) if self.exact else frozenset()
+        held = KeptBits.of(op, pass_, exact=self.exact).held
         chosen: list[tuple[Operation, Staging]] = []
         for access in accesses:
             choice = self.decide(access, gpu, table)

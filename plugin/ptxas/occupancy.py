@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 UNIT = 8
 """Registers of a thread are allocated in multiples of this: those of a warp in multiples of 256."""
-MOST = 255
-"""Registers that a thread can have (CUDA programming guide, compute capabilities)."""
+LEAST, MOST = 24, 255
+"""Registers that a thread can have: ptxas raises lower bounds to the least."""
 
 
 def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
@@ -27,9 +27,9 @@ def bound(used: int, warps: int, most: int, gpu: Target) -> int | None:
     ctas = resident(used, warps, gpu.registers, gpu.lanes)
     if not 0 < ctas < most or ctas + 1 < gpu.policy.more_ctas * ctas:
         return None
-    limit = gpu.registers // ((ctas + 1) * gpu.lanes * warps) // UNIT * UNIT
+    limit = most_registers(ctas + 1, warps, gpu)
     near = 1 + gpu.policy.registers_near / ctas
-    return limit if used <= near * limit else None
+    return limit if limit >= LEAST and used <= near * limit else None
 
 
 def resident(used: int, warps: int, registers: int, lanes: int = 32) -> int:

@@ -31,6 +31,8 @@ if "PYTHONPATH" in os.environ:
 config.environment["TRITON_CACHE_DIR"] = os.path.join(config.test_exec_root, "triton-cache")
 # Triton 3.9 warns in every process that does not say what it wants.
 config.environment["TRITON_DEFAULT_FP_FUSION"] = "1"
+# Each run iterates over sets in the same order.
+config.environment["PYTHONHASHSEED"] = "0"
 for tool in ("triton-linear-opt", "triton-linear", "filecheck"):
     if shutil.which(tool, path=config.environment["PATH"]) is None:
         lit_config.fatal(f"lit.cfg.py: tool '{tool}' is not on PATH; install the project with '.[test]' first")

@@ -9,12 +9,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from triton_linear.kept import store
 from triton_linear.tools.support.compile import lower, to_triton
 
 # Triton 3.9 warns in every process that does not say what it wants; tests compare what processes print.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+
+# Whether a test passes depends on the code alone: examples of properties are drawn from the test's own source,
+# and how long one takes on a busy machine is no failure. `--hypothesis-profile fresh` draws others each time.
+_UNTIMED: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **_UNTIMED)
+settings.register_profile("fresh", derandomize=False, **_UNTIMED)
+settings.load_profile("same")
 
 _CAST = """
 #b = #ttg.blocked<{{sizePerThread = [4], threadsPerWarp = [{lanes}], warpsPerCTA = [4], order = [0]}}>

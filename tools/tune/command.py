@@ -55,7 +55,7 @@ def run(chosen: argparse.Namespace) -> int:
     before = _read(file)
     if chosen.check and not before:
         fail("there are no decisions to check", str(file.path))
-    device = f"workers of {chosen.cluster}" if chosen.cluster is not None else gpu_name("tune")
+    device = gpu_name("tune")
     results = tune(
         chosen.script,
         chosen.arguments,
@@ -67,7 +67,6 @@ def run(chosen: argparse.Namespace) -> int:
         jobs=chosen.jobs,
         compile_first=chosen.compile_first,
         gpus=chosen.gpus,
-        cluster=chosen.cluster,
         again=chosen.again or chosen.check,
         keep=not chosen.check,
         checked=before if chosen.check else (),
@@ -90,7 +89,6 @@ def tune(
     jobs: int = 1,
     compile_first: bool = False,
     gpus: int | None = None,
-    cluster: str | None = None,
     again: bool = False,
     keep: bool = True,
     checked: Iterable[Decision] = (),
@@ -116,7 +114,7 @@ def tune(
         contest=True,
         decided=_by_kernel(checked),
     )
-    journal = own_folder() / "tune" / _digest(plan, cluster, keep)
+    journal = own_folder() / "tune" / _digest(plan, keep)
     if again:
         _remove(journal.glob("run-*"))
     before = list(journal.glob("run-*"))
@@ -130,13 +128,8 @@ def tune(
     lock = _lock(run_folder)
     resumed = replace(plan, skip=done(known), jobs=jobs, ahead=compile_first)
     try:
-        if cluster is not None:
-            records, status = shards.on_cluster(resumed, cluster, folder=run_folder, watch=reader.follow)
-        else:
-            visible = shards.visible_gpus()
-            records, status = shards.on_gpus(
-                resumed, visible[: gpus or len(visible)], run_folder, reader.follow
-            )
+        visible = shards.visible_gpus()
+        records, status = shards.on_gpus(resumed, visible[: gpus or len(visible)], run_folder, reader.follow)
     except OSError as error:
         reader.follow()
         fail(f"cannot keep records: {error.strerror or error}", str(run_folder))
@@ -168,10 +161,10 @@ def _by_kernel(decisions: Iterable[Decision]) -> dict[str, list[str]]:
     return {kernel: list(dict.fromkeys(names)) for kernel, names in found.items()}
 
 
-def _digest(plan: MeasuringPlan, cluster: str | None, keep: bool) -> str:
+def _digest(plan: MeasuringPlan, keep: bool) -> str:
     """The digest that identifies a run: a run with an equal digest can resume an interrupted one."""
     script = plan.script if plan.module else str(Path(plan.script).resolve())
-    place = sorted(gpu_names()) if cluster is None else cluster
+    place = sorted(gpu_names())
     identity = [script, plan.arguments, plan.modes, plan.grids, installed(), source_digest(), place, keep]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 

@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="share the work between so many GPUs (default: all)"
     )
-    parser.add_argument("--cluster", metavar="ADDRESS", help="share it between the workers of a Dask cluster")
     parser.add_argument("--again", action="store_true", help="forget what an interrupted run has measured")
     parser.add_argument(
         "--check",

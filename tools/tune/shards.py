@@ -1,12 +1,9 @@
-"""Measure the launches of a program on several GPUs at once: each runs the program and measures its share.
-
-The GPUs are those of this machine, or of the workers of a Dask cluster, which must have this package and the
-script. Their records are joined to the records of one run.
+"""Measure the launches of a program on several GPUs of this machine at once: each runs the program and measures
+its share. Their records are joined to the records of one run.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import threading
@@ -21,7 +18,6 @@ from typing import Any
 from triton_linear.tools.measuring.ahead import ENDED, read_compiled
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import Ended, Stopped, read_records, rounds, run_child
-from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.progress import say
 
 Records = list[dict[str, Any]]
@@ -155,69 +151,6 @@ def on_gpus(
         except BaseException:
             stop.set()
             raise
-
-
-def on_cluster(
-    plan: MeasuringPlan,
-    address: str,
-    command: Sequence[str] | None = None,
-    folder: Path | None = None,
-    watch: Watcher | None = None,
-) -> tuple[Records, int]:
-    """Measure all shares, one on each worker of the Dask cluster whose scheduler is at `address`.
-
-    folder: for the records of each finished share, after which `watch` is called. If a share fails, the error
-    is raised after all others have finished.
-    """
-    try:
-        from distributed import Client, as_completed
-    except ImportError:
-        fail("--cluster takes Dask's distributed (pip install 'triton-linear[cluster]')")
-    try:
-        client = Client(address, timeout=_CONNECT)
-    except (OSError, ValueError) as error:
-        fail(f"cannot reach a Dask scheduler at {address}: {error}")
-    with client:
-        workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
-        if not workers:
-            fail(f"the Dask cluster at {address} has no workers")
-        futures = {
-            client.submit(
-                measure_share,
-                replace(plan, shard=index, shards=len(workers)),
-                command=command,
-                workers=[worker],
-                pure=False,
-            ): worker
-            for index, worker in enumerate(workers)
-        }
-        shares: list[tuple[Records, int]] = []
-        problems = []
-        for future in as_completed(list(futures)):
-            try:
-                share = future.result()
-            except Exception as error:  # the worker raised it, or is gone
-                problems.append(f"worker {futures[future]}: {type(error).__name__}: {error}")
-                continue
-            shares.append(share)
-            if folder is not None:
-                _keep(share[0], folder / str(len(shares)))
-            if watch is not None:
-                watch()
-    if problems:
-        fail("; ".join(problems))
-    return _joined(shares)
-
-
-def _keep(records: Records, folder: Path) -> None:
-    """Write records in the format of a child."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"{json.dumps(record)}\n" for record in records)
-    (folder / "share.jsonl").write_text(lines, encoding="utf-8")
-
-
-_CONNECT = "30s"
-"""The time limit for connecting to a scheduler."""
 
 
 def _joined(shares: Sequence[tuple[Records, int]]) -> tuple[Records, int]:

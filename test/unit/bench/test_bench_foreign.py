@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import threading
 import time
 import zipfile
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from triton.runtime import driver
 
 from bench.foreign import compiled, fetch, launches, measure, packages, report, run
 from bench.foreign.case import Case, Cases, tensors
-from bench.foreign.cases import cases
+from bench.foreign.suite import FOREIGN
 from bench.harness.child import Failed
 from triton_linear.report import Outcome, Report, ReportedConversion
 
@@ -76,7 +77,7 @@ def record(*rows: dict[str, Any], case: str = "p: one", **more: Any) -> dict[str
 
 
 def test_every_case_has_a_name_of_its_own_and_a_package_that_is_fetched() -> None:
-    found = cases()
+    found = FOREIGN.cases()
     assert len({case.name for case in found}) == len(found) > 150
     assert {case.package for case in found} == {each.name for each in packages.PACKAGES if each.kernels}
     assert all(case.name.startswith(f"{case.package}: ") for case in found)
@@ -237,7 +238,7 @@ def test_files_that_are_not_needed_do_not_travel(tmp_path: Path) -> None:
 
 def test_without_the_archive_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"there is no .*bench\.foreign\.fetch"):
-        packages.unpack(tmp_path / "none.tar.xz", tmp_path)
+        FOREIGN.unpack(tmp_path / "none.tar.xz", tmp_path)
 
 
 class Process:
@@ -246,7 +247,7 @@ class Process:
     def __init__(self, clock: list[float]) -> None:
         self.clock = clock
 
-    def ask(self, function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+    def ask(self, function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
         self.clock[0] += 3600
         if "broken" in name:
             raise Failed("CUDA error: an illegal memory access was encountered")
@@ -261,12 +262,12 @@ class Process:
 def started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: float | None, *more: str
 ) -> tuple[run.Run, Process]:
-    options = run.parse(["--output", str(tmp_path), "--jobs", "1", *more])
+    options = run.parse(FOREIGN, ["--output", str(tmp_path), "--jobs", "1", *more])
     options.budget = budget
     clock = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(run, "_torch_version", lambda: "2")
-    return run.Run(options), Process(clock)
+    return run.Run(FOREIGN, options), Process(clock)
 
 
 ALL = [Case(f"p: {name}", "p", lambda inputs: list) for name in ("a", "broken", "c", "d")]
@@ -281,12 +282,12 @@ def test_what_crashes_costs_its_case_and_all_is_written_as_it_goes(
     one.compile_all(ALL, lambda: process)
     assert [len(each["kernels"]) for each in one.report["cases"]] == [1, 0, 1, 1]
 
-    def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+    def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
         plugin = arguments[-2]
         breaks = name == "p: c" and not (stock_works and not plugin)
-        return Process.ask(process, function, "broken" if breaks else name)
+        return Process.ask(process, function, suite, "broken" if breaks else name)
 
-    one.measure_all(SimpleNamespace(ask=ask))
+    one.measure_all([SimpleNamespace(ask=ask)])
     written = json.loads((tmp_path / "foreign.json").read_text())
     assert [each.get("measured", {}).get("error", "")[:6] for each in written["cases"]] == [
         "",
@@ -312,11 +313,11 @@ def test_what_breaks_once_is_measured_again_and_said(tmp_path: Path, monkeypatch
     one.compile_all(ALL[:1], lambda: process)
     asked: list[bool] = []
 
-    def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+    def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
         asked.append(arguments[-2])
-        return Process.ask(process, function, "broken" if len(asked) == 1 else name)
+        return Process.ask(process, function, suite, "broken" if len(asked) == 1 else name)
 
-    one.measure_all(SimpleNamespace(ask=ask))
+    one.measure_all([SimpleNamespace(ask=ask)])
     assert asked == [True, True]
     found = one.report["cases"][0]["measured"]
     assert found["kernels"]
@@ -331,11 +332,11 @@ def test_a_control_run_has_stock_triton_on_both_sides(tmp_path: Path, monkeypatc
     one.compile_all(ALL[:1], lambda: process)
     asked: list[bool] = []
 
-    def ask(function: Any, name: str, *arguments: Any) -> dict[str, Any]:
+    def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
         asked.append(arguments[-2])
-        return Process.ask(process, function, name)
+        return Process.ask(process, function, suite, name)
 
-    one.measure_all(SimpleNamespace(ask=ask))
+    one.measure_all([SimpleNamespace(ask=ask)])
     assert asked == [False]
     assert "Stock Triton on both sides" in (tmp_path / "foreign-control.md").read_text()
     assert not (tmp_path / "foreign.md").exists()
@@ -347,21 +348,46 @@ def test_no_case_begins_when_the_budget_is_spent(tmp_path: Path, monkeypatch: py
     # In 0.6 of 12,000 s two cases of 3,600 s begin; that which breaks takes as long again with stock Triton.
     assert [each["case"] for each in one.report["cases"]] == ["p: a", "p: broken"]
     assert one.report["not_run"] == ["p: c", "p: d"]
-    one.measure_all(process)
+    one.measure_all([process])
     one.save()
     assert "Not run for want of time: p: c, p: d." in (tmp_path / "foreign.md").read_text()
+
+
+def test_each_process_that_has_a_gpu_takes_the_next_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, process = started(tmp_path, monkeypatch, None)
+    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
+    good = [ALL[0], *ALL[2:]]
+    one.compile_all(good, lambda: process)
+    both = threading.Barrier(2, timeout=60)
+    took: list[tuple[int, str]] = []
+
+    def card(number: int) -> Any:
+        def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
+            took.append((number, name))
+            if len(took) <= 2:
+                both.wait()  # Neither ends before the other has begun.
+            return Process.ask(process, function, suite, name, *arguments)
+
+        return SimpleNamespace(ask=ask)
+
+    one.measure_all([card(0), card(1)])
+    assert {number for number, _ in took} == {0, 1}
+    assert sorted(name for _, name in took) == [case.name for case in good]
+    assert all(record["measured"]["kernels"] for record in one.report["cases"])
 
 
 def test_two_reports_are_joined_and_the_later_one_counts(tmp_path: Path) -> None:
     first = whole(record(row()), record(error="late", case="p: two"), not_run=["p: two", "p: three"])
     for name, made in (("a", first), ("b", whole(record(row(key="b"), case="p: two")))):
         (tmp_path / name).write_text(json.dumps(made))
-    joined = run.join([tmp_path / "a", tmp_path / "b"])
+    joined = run.join("foreign", [tmp_path / "a", tmp_path / "b"])
     assert [(each["case"], len(each["kernels"])) for each in joined["cases"]] == [("p: one", 1), ("p: two", 1)]
     assert joined["not_run"] == ["p: three"]
     (tmp_path / "c").write_text(json.dumps(whole(triton="4")))
     with pytest.raises(SystemExit, match="triton is 4 in one report and 3 in another"):
-        run.join([tmp_path / "a", tmp_path / "c"])
+        run.join("foreign", [tmp_path / "a", tmp_path / "c"])
 
 
 def test_one_process_never_compiles_for_two_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,9 +399,9 @@ def test_one_process_never_compiles_for_two_targets(tmp_path: Path, monkeypatch:
     def child() -> Any:
         number = len({place for place, _ in asked})
 
-        def ask(function: Any, name: str, target: str, *rest: Any) -> dict[str, Any]:
+        def ask(function: Any, suite: Any, name: str, target: str, *rest: Any) -> dict[str, Any]:
             asked.append((number, target))
-            return Process.ask(process, function, name, target, *rest)
+            return Process.ask(process, function, suite, name, target, *rest)
 
         return SimpleNamespace(ask=ask, close=lambda: None)
 
@@ -389,14 +415,23 @@ def test_tensors_are_found_wherever_they_are() -> None:
     assert tensors({"a": [one, None], "b": (3, [two])}) == [one, two]
 
 
-def test_cases_are_named_after_their_functions() -> None:
+def test_cases_are_named_after_their_functions_or_as_a_table_says() -> None:
     found = Cases()
 
     @found.of("p")
     def some_norm(t: Any) -> Any:
         return lambda: t
 
-    assert [(case.name, case.package) for case in found] == [("p: some norm", "p")]
+    @found.each("p", {"small": {"size": 1}, "large": {"size": 8}})
+    def sized(t: Any, size: int) -> Any:
+        return lambda: size
+
+    assert [(case.name, case.package) for case in found] == [
+        ("p: some norm", "p"),
+        ("p: small", "p"),
+        ("p: large", "p"),
+    ]
+    assert [case.make(None)() for case in found[1:]] == [1, 8]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -451,16 +486,16 @@ def test_other_modes_are_measured_beside_ours() -> None:
 
     def row(seen: int, ratio: float, result: str) -> dict[str, Any]:
         beside = {"decided": {"ratio": [ratio, ratio, ratio], "result": result, "facts": {}}}
-        times = {"ratio": [1.0, 1.0, 1.0], "result": "identical", "beside": beside}
+        times = {"ratio": [1.0, 1.0, 1.0], "microseconds": 900.0, "result": "identical", "beside": beside}
         return {"ours": {"seen": seen}, "measured": times}
 
     lines = report._beside([row(1, 1.2, "identical"), row(1, 0.9, "WRONG"), row(0, 9.0, "identical")])
-    assert lines[-3] == "| decided | 2 | 1.039 | 0.900 | 1.200 | 1 | 1 | 1 |"
+    assert lines[-3] == "| decided | 2 | 1.039 | 0.900 | 1.200 | 1 | 1 | 1 | 1.800 | 1.750 | 1 |"
     assert lines[-1] == "Results of decided, over all launches: 1 WRONG, 2 identical."
     assert report._beside([]) == []
     wrong = row(1, 1.0, "WRONG") | {"kernel": "k"}
     assert report.failures([wrong]) == ["k: decided: WRONG None"]
     rounded = {"result": "identical", "beside": {"exact": {"result": "within tolerance", "apart": 1e-6}}}
     assert report.failures([{"kernel": "k", "measured": rounded}]) == ["k: exact: within tolerance 1e-06"]
-    options = run.parse(["--beside", "variant-second,decided"])
+    options = run.parse(FOREIGN, ["--beside", "variant-second,decided"])
     assert options.beside == ("decided", "variant-second")

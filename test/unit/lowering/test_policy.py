@@ -41,6 +41,7 @@ ELSEWHERE = {
     "analysis/axis_hints.py": {"MOST"},
     "analysis/global_memory.py": {"SECTOR"},
     "analysis/effects.py": {"_UNCACHED"},
+    "analysis/influence.py": {"_EXCHANGE"},
     "analysis/registers.py": {"BESIDE", "_PREDICATE", "_WORD"},
     "analysis/loose.py": {"BYTE"},
     "analysis/residency.py": {"_WARP_GROUP"},
@@ -59,7 +60,7 @@ ELSEWHERE = {
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "gather/memory.py": {"_DRAWS", "_RANK"},
     "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
-    "ptxas/occupancy.py": {"UNIT", "MOST"},
+    "ptxas/occupancy.py": {"UNIT"},
     "ptxas/advice.py": {
         "MEMORY_CLOCKS",
         "FAR_CLOCKS",

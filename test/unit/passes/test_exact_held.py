@@ -241,14 +241,36 @@ COMMUTES = "%c = arith.addf %a, %b : f32"
 DOES_NOT = "%d = arith.subf %b, %a : f32\n    %e = arith.mulf %d, %d : f32\n    %c = arith.addf %a, %e : f32"
 
 
-@pytest.mark.parametrize(
-    ("region", "exact", "stay"), [(DOES_NOT, True, True), (DOES_NOT, False, False), (COMMUTES, True, False)]
+BITS_ALONE = (
+    ("%n = arith.fptosi", "%n = arith.bitcast"),
+    (
+        "%k = arith.fptosi %v : tensor<64x128xf32, #rows>",
+        "%k0 = arith.bitcast %v : tensor<64x128xf32, #rows> to tensor<64x128xi32, #rows>\n"
+        "  %k = arith.trunci %k0 : tensor<64x128xi32, #rows>",
+    ),
 )
-def test_which_copy_is_taken_stays_where_copies_may_differ(region: str, exact: bool, stay: bool) -> None:
+"""Bits are taken for those of integers, which decide nothing; converting floats to integers does."""
+
+
+@pytest.mark.parametrize(
+    ("region", "exact", "decides", "stay"),
+    [
+        (DOES_NOT, True, False, True),
+        (DOES_NOT, False, False, False),
+        (DOES_NOT, False, True, True),
+        (COMMUTES, True, True, False),
+    ],
+)
+def test_which_copy_is_taken_stays_where_copies_may_differ(
+    region: str, exact: bool, decides: bool, stay: bool
+) -> None:
     """Conversions, gathers, accesses to shared memory and further reductions of what is made of such copies."""
+    text = UNLIKE.replace("{REGION}", region)
+    for old, new in () if decides else BITS_ALONE:
+        text = text.replace(old, new)
 
     def made(*steps: Any) -> Module:
-        return after(upstream(UNLIKE.replace("{REGION}", region)), *steps)
+        return after(upstream(text), *steps)
 
     root = made(SelectLowering(exact=exact))
     assert [ll.STOCK in each.attributes for each in named(root, CONVERT)] == [stay, stay]

@@ -347,9 +347,10 @@ def test_other_options_of_ptxas_make_decisions_of_their_own() -> None:
 
 def test_a_store_keeps_within_its_bound_what_was_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "FOLDER_BYTES", 4000)
+    draw = random.Random(1)
     names = [f"0{number:03}" for number in range(40)]
     for at, name in enumerate(names):
-        store.write(name, {"text": os.urandom(200).hex()})
+        store.write(name, {"text": draw.randbytes(200).hex()})
         os.utime(Path(os.environ["TRITON_CACHE_DIR"], store.FOLDER, "0", name), (at, at))
     sizes = [path.stat().st_size for path in entries()]
     assert 1000 < sum(sizes) <= 4000

@@ -127,6 +127,7 @@ NOTHING = frozenset(
         "cf.br",
         "cf.cond_br",
         "gpu.barrier",
+        "ttg.barrier",
         "scf.condition",
         "scf.yield",
         "tt.assert",

@@ -203,8 +203,8 @@ def test_what_is_saved_is_shared_out_among_the_lines(path: Path) -> None:
     found = list(shares(graph, assignment))
     memory = assignment.after.memory - assignment.before.memory
     other = assignment.after.other - assignment.before.other
-    assert sum(share.memory for share in found) == pytest.approx(memory, abs=1e-6)
-    assert sum(share.other for share in found) == pytest.approx(other, abs=1e-6)
+    assert sum(share.memory for share in found) == pytest.approx(memory, abs=1e-6, rel=1e-12)
+    assert sum(share.other for share in found) == pytest.approx(other, abs=1e-6, rel=1e-12)
     notes = by_line(found)
     told = [re.findall(r"(saves|costs) ([\d.]+) (clocks of memory|other clocks)", text) for _, text in notes]
     for _, text in notes:

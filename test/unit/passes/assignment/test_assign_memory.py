@@ -22,6 +22,7 @@ from triton_linear.passes.analysis.global_memory import (
     blocked_text,
     coalesced,
     encoding_text,
+    fastest_dimension,
     is_unplaced,
     layout_of_bits,
     meeting,
@@ -260,15 +261,25 @@ def test_strides_that_nobody_knows_are_those_for_which_triton_chose(is_store: bo
     unknown = Affine(((None,) * 6, (None,) * 5), 16)
     costs = H200
     assert is_unplaced(unknown)
-    access = GlobalAccess(unknown, None, 2, is_store, ROW_BY_ROW)
+    access = GlobalAccess(unknown, None, 2, is_store, ROW_BY_ROW, 1)
     given, tiles, columns = (access.clocks(each, costs)[0] for each in (ROW_BY_ROW, IN_TILES, COLUMN_BY_COLUMN))
     assert given < tiles
     assert given < columns
     assert access.vector_bits(dict(IN_TILES.bases)[REGISTER]) == 0  # nothing is promised
     blind = GlobalAccess(unknown, None, 2, is_store)
     assert blind.clocks(ROW_BY_ROW, costs)[0] == blind.clocks(COLUMN_BY_COLUMN, costs)[0]
-    other = GlobalAccess(unknown, None, 2, is_store, COLUMN_BY_COLUMN)
+    other = GlobalAccess(unknown, None, 2, is_store, COLUMN_BY_COLUMN, 0)
     assert other.clocks(ROW_BY_ROW, costs)[0] >= other.clocks(COLUMN_BY_COLUMN, costs)[0]
+
+
+def test_a_thread_that_takes_every_row_has_its_neighbours_in_another_dimension() -> None:
+    """A row for each instruction of all warps: the registers of a thread go down a column of its tiles."""
+    encoding = (
+        "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [1, 4], order = [1, 0]}>"
+    )
+    assert fastest_dimension(encoding, layout_of(encoding, (16, 128))) == 1
+    of_a_thread = encoding.replace("[1, 1]", "[1, 16]", 1).replace("[1, 32]", "[32, 1]")
+    assert fastest_dimension(of_a_thread, layout_of(of_a_thread, (128, 64))) == 1
 
 
 def test_one_known_stride_tells() -> None:

@@ -1,0 +1,1 @@
+"""Models of `transformers` through torch.compile, with stock Triton and with the plugin."""
