@@ -59,8 +59,6 @@ from triton_linear.tools.support import backend
 ASSEMBLED = {
     "more_ctas",
     "registers_near",
-    "given_up_stack",
-    "given_up_registers",
     "loop_left",
     "loop_near",
     "loop_registers",

@@ -23,8 +23,8 @@ class CompileRecord:
     source: the module after the user passes that run before ours. upstream: that module in upstream MLIR, if it
     was imported. text: that module in generic form, if it was printed. given: the number of conversions before
     user passes. saved: the part of the modelled clocks that new layouts save. entry: the name of the module's
-    entry on disk; "" if there is none. stays: an earlier compile compared this kernel with stock Triton's and
-    took it.
+    entry on disk; "" if there is none. stays: the kernel is not compared with stock Triton's, as an earlier
+    compile did that. made: the text of the version that was compiled; it is not compiled again.
     """
 
     kernel: str
@@ -49,6 +49,7 @@ class CompileRecord:
     key: str = ""
     entry: str = ""
     stays: bool = False
+    made: str = ""
     passes: tuple[str, ...] = ()
 
     def compiling(self) -> AbstractContextManager[None]:
@@ -65,6 +66,12 @@ class CompileRecord:
     def undo(self) -> None:
         """Drop what was recorded of conversions and gathers, since the stock kernel is compiled."""
         self.conversions, self.gathers, self.staged, self.avoided = (), (), 0, 0
+
+    def become(self, other: CompileRecord, remark: str) -> None:
+        """Take what `other` recorded of the kernel. remark: why."""
+        self.conversions, self.gathers = other.conversions, other.gathers
+        self.staged, self.avoided, self.after = other.staged, other.avoided, other.after
+        self.remarks += (remark, *other.remarks)
 
     def report(self, target: str) -> Report:
         error = self.error

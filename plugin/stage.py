@@ -26,7 +26,7 @@ from triton_linear.variants import variant
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
-    from triton_linear.kept.comparisons import KeptComparisons
+    from triton_linear.kept.comparisons import Comparison, KeptComparisons
 
 UNNAMED = "unnamed"
 """The name in reports of a kernel whose own name could not be read."""
@@ -34,6 +34,8 @@ _REFUSED = "Triton refused the module with our code: the errors that MLIR printe
 _LAYOUTS_KEPT = "layouts are those that the author of this Gluon kernel wrote; gluon=True lets them be changed"
 """The remark on a Gluon kernel whose layouts the plugin leaves as they are."""
 
+_LAYOUTS_STAY = "layouts stay as Triton chose them: with others stock Triton's kernel would be better"
+"""The remark on a kernel that gives way to another version, and not to stock Triton's."""
 _NO_PASS = "no pass is asked for"
 _NO_BOUND = "more_ctas=1073741824"
 """A change of thresholds by which no kernel gets a bound for the sake of another CTA: none has so many more."""
@@ -64,6 +66,8 @@ class LLIRStage:
         self.alike = False
         self.comparisons: KeptComparisons | None = None
         self._record: CompileRecord | None = None
+        self._kept: CompileRecord | None = None
+        self._asked = PipelineOptions()
         self._stock_input: tuple[TritonModule, dict[str, Any], str] | None = None
 
     @property
@@ -114,46 +118,63 @@ class LLIRStage:
         with suppress(Exception):
             self.finish()
 
-    def stock_again(self, llir: object) -> tuple[str, Metadata] | None:
-        """Compile the kernel without code of ours: its LLVM IR and metadata.
+    def others(self, llir: object) -> Iterator[tuple[str, Metadata]]:
+        """Compile other versions of the kernel: LLVM IR and metadata of stock Triton's, and then of ours with
+        Triton's layouts, if its code is another one.
 
-        llir: the result of this stage, as it reached the later stage. None if there is nothing to compare: the
+        llir: the result of this stage, as it reached the later stage. Empty if there is nothing to compare: the
         kernel is already stock Triton's, a decision chose its variant, an earlier compile compared it, or
         `llir` was changed or replaced meanwhile (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
-        if self._stock_input is None or self._record is None or self._stock_input[2] != llir:
-            return None
-        if self._record.stays:
-            return None
-        src, metadata, _ = self._stock_input
+        from triton_linear.dialect import libtriton
+
+        record, given = self._record, self._stock_input
+        if given is None or given[2] != llir or record is None or record.stays:
+            return
+        src, metadata, _ = given
         self._stock_input = None
-        return self._stock(self._run_user_passes(src, "after", self._record), metadata), metadata
+        asked, text, again = self._asked.keeping_layouts(), "", dict(metadata)
+        if asked != self._asked and asked.lower and not self.options.passes:
+            text = record.text or libtriton.generic_text(src)  # the stage consumes the module
+        yield self._stock(self._run_user_passes(src, "after", record), metadata), metadata
+        if not text:
+            return
+        kept = CompileRecord(record.kernel, record.clock, compiled=True, stays=True, made=record.made)
+        module = cast(TritonModule, libtriton.parse_triton(text, src.context))
+        found = self._convert(module, again, kept, asked)
+        self.alike = False
+        if found is not None:
+            self._kept = kept
+            yield found, again
 
     @property
     def saved(self) -> float:
         """The part of the modelled clocks that new layouts of the kernel save."""
         return 0.0 if self._record is None else self._record.saved
 
-    def compared(self, vetoed: str) -> None:
-        """Keep the result of a comparison with stock Triton's kernel. vetoed: why that is taken; "" if ours
-        is."""
+    def compared(self, vetoed: str, kept: bool) -> None:
+        """Keep the result of a comparison. vetoed: why the kernel gives way; "" if it does not. kept: to ours
+        with Triton's layouts, not to stock Triton's."""
         if self.comparisons is not None and self._record is not None and self._record.entry:
             from triton_linear.kept.comparisons import Comparison
 
-            self.comparisons.write(self._record.entry, Comparison(vetoed, self._record.remarks))
+            self.comparisons.write(self._record.entry, Comparison(vetoed, self._record.remarks, kept))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count the time of the block under this name in the kernel's report, if it is not delivered yet."""
         return nullcontext() if self._record is None else self._record.clock.phase(name)
 
-    def finish(self, vetoed: str = "") -> None:
-        """Deliver the report of the kernel, once. vetoed: why stock Triton's kernel is taken; "" if ours is.
+    def finish(self, vetoed: str = "", kept: bool = False) -> None:
+        """Deliver the report of the kernel, once. vetoed, kept: as for `compared`.
 
         Strict: raises the first exception of a listener.
         """
         record, self._record, self._stock_input = self._record, None, None
+        version, self._kept = self._kept, None
         if record is None:
             return
-        if vetoed:
+        if kept and version is not None:
+            record.become(version, _LAYOUTS_STAY)
+        elif vetoed:
             record.outcome = Outcome.REWRITTEN if record.passes else Outcome.LEFT
             record.after = record.before
             record.undo()
@@ -341,6 +362,7 @@ class LLIRStage:
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.target import targets
 
+        self._asked = options
         try:
             target = targets.target(self.planned_for)
         except ValueError as error:
@@ -353,8 +375,11 @@ class LLIRStage:
             with record.working("known"):
                 entry = known.Known.of(record.text, record.kernel, self.planned_for, options)
                 outcome = entry.read()
-            if self._is_vetoed(entry.name, record):
-                return None
+            if compared := self._comparison(entry.name, record):
+                self.vetoed = not compared.kept
+                record.remarks = (*compared.remarks, _LAYOUTS_STAY if compared.kept else compared.vetoed)
+                kept = options.keeping_layouts()
+                return self._convert(src, metadata, record, kept) if compared.kept else None
             if outcome is not None:
                 remarks = record.remarks
                 with suppress(known.Unfinished):
@@ -375,19 +400,16 @@ class LLIRStage:
                 entry.write(known.PassResults.of(prepared, tried))
         return llir
 
-    def _is_vetoed(self, entry: str, record: CompileRecord) -> bool:
-        """True if an earlier compile compared the kernel with stock Triton's and took that one."""
+    def _comparison(self, entry: str, record: CompileRecord) -> Comparison | None:
+        """The result of an earlier compile, which compared the kernel and took another version; None if there
+        is none, or if that took ours."""
         record.entry = entry
-        if self.comparisons is None or record.variant or self.options.keyed:
-            return False
+        if self.comparisons is None or record.variant or self.options.keyed or record.stays:
+            return None
         with record.working("known"):
             found = self.comparisons.read(entry)
-        record.stays = found is not None and not found.vetoed
-        if found is None or record.stays:
-            return False
-        record.remarks = (*found.remarks, found.vetoed)
-        self.vetoed = True
-        return True
+        record.stays = found is not None
+        return found if found is not None and found.vetoed else None
 
     def _first_that_fits(
         self,
@@ -418,7 +440,7 @@ class LLIRStage:
                 record.conversions = tuple(found for found in record.conversions if found.own)
             elif version is None and record.seen == 0 and not record.gathers:
                 record.outcome = Outcome.NOTHING_TO_DO
-            if version is None:
+            if version is None or version.text == record.made:
                 return None
             with record.working("to Triton"):
                 module = cast(TritonModule, libtriton.parse_triton(version.text, src.context))
@@ -432,7 +454,7 @@ class LLIRStage:
                 raise
             if (shared := trial.get("shared") or 0) <= version.room:
                 metadata.update(trial)
-                record.outcome, record.after = Outcome.CONVERTED, after
+                record.outcome, record.after, record.made = Outcome.CONVERTED, after, version.text
                 record.remarks += (_DOTS_AWAITED,) * outcome.awaited
                 return llir
             has = f"which may take {version.room}" if version.apart else f"{self._target} has {version.room}"

@@ -99,31 +99,23 @@ def _wrapped(
 
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     tunes_registers = setting.options.occupancy or bool(setting.options.ptxas_options)
-    if "ptx" not in stages:
+    if "ptx" not in stages and not ("amdgcn" in stages and tunes_registers):
         return {"llir": stage}
+    from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.ptxas.fences import with_known_fences
     from triton_linear.ptxas.placed import shifted
-
-    stock_ptx = stages["ptx"]
+    from triton_linear.ptxas.veto import Maker, Veto
 
     def is_ours() -> bool:
         return (stage.options.everywhere or stage.converted or stage.alike) and not stage.vetoed
 
-    def ptx(src: object, metadata: Metadata) -> object:
-        text = with_known_fences(stock_ptx(src, metadata))
-        return shifted(text, stage.options.nops) if is_ours() else text
+    def applies() -> bool:
+        return is_ours() and stage.options.occupancy
 
-    if "cubin" not in stages or not tunes_registers:
-        return {"llir": stage, "ptx": ptx}
-    from triton_linear.kept.comparisons import KeptComparisons
-    from triton_linear.kept.registers import KeptDirectives
-    from triton_linear.ptxas.output import held_back
-    from triton_linear.ptxas.registers import Assembler, user_controls_registers
-    from triton_linear.ptxas.veto import Veto
+    def gpu() -> Target:
+        from triton_linear.lowering.target import targets
 
-    if user_controls_registers(options):
-        return {"llir": stage, "ptx": ptx}
-    stock_cubin = stages["cubin"]
+        return targets.target(stage.assembled_for)
 
     def fails(error: Exception, metadata: Metadata) -> None:
         if setting.options.strict:
@@ -131,8 +123,36 @@ def _wrapped(
         kernel = str(metadata.get("name", "unnamed"))
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
-    def applies() -> bool:
-        return is_ours() and stage.options.occupancy
+    def assembled() -> str:
+        asked = setting.options.ptxas_options, setting.options.register_thresholds, setting.options.nops
+        return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
+
+    def veto_of(ours: Callable[[], Maker], stock: Callable[[], Maker]) -> Veto:
+        if setting.options.cache and others is not None:
+            stage.comparisons = KeptComparisons(assembled)
+        stage.finishes_later = True
+        return Veto(ours, stock, stage, lambda: gpu().policy, fails)
+
+    if "ptx" not in stages:
+        from triton_linear.ptxas.amdgcn import scratch_of
+
+        made = Maker(stages["amdgcn"], lambda text, _: scratch_of(text, gpu().policy) if applies() else None)
+        return {"llir": stage, "amdgcn": veto_of(lambda: made, lambda: made).text}
+    stock_ptx = stages["ptx"]
+
+    def ptx(src: object, metadata: Metadata) -> object:
+        text = with_known_fences(stock_ptx(src, metadata))
+        return shifted(text, stage.options.nops) if is_ours() else text
+
+    if "cubin" not in stages or not tunes_registers:
+        return {"llir": stage, "ptx": ptx}
+    from triton_linear.kept.registers import KeptDirectives
+    from triton_linear.ptxas.output import held_back
+    from triton_linear.ptxas.registers import Assembler, user_controls_registers
+
+    if user_controls_registers(options):
+        return {"llir": stage, "ptx": ptx}
+    stock_cubin = stages["cubin"]
 
     def cubin(src: object, metadata: Metadata) -> object:
         further = stage.options.ptxas_options
@@ -150,28 +170,25 @@ def _wrapped(
         print(printed.getvalue(), end="")
         return code
 
-    def gpu() -> Target:
-        from triton_linear.lowering.target import targets
-
-        return targets.target(stage.assembled_for)
-
     def again() -> AbstractContextManager[None]:
         return stage.phase("assemble again")
-
-    def assembled() -> str:
-        asked = setting.options.ptxas_options, setting.options.register_thresholds, setting.options.nops
-        return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
 
     def how() -> str:
         return f"{stage.assembled_for} {stage.options.ptxas_options} {assembled()}"
 
-    decisions, warps = None, getattr(options, "num_warps", None)
-    if setting.options.cache and others is not None:
-        decisions, stage.comparisons = KeptDirectives(how), KeptComparisons(assembled)
-    assembler = Assembler(ptx, cubin, applies, gpu, fails, again, decisions, warps)
-    veto = Veto(assembler, stock_ptx, stock_cubin, stage, fails)
-    stage.finishes_later = True
-    return {"llir": stage, "ptx": veto.ptx, "cubin": veto.cubin}
+    warps = getattr(options, "num_warps", None)
+    decisions = KeptDirectives(how) if setting.options.cache and others is not None else None
+
+    def ours() -> Maker:
+        assembler = Assembler(ptx, cubin, applies, gpu, fails, again, decisions, warps)
+        return Maker(assembler.ptx, assembler.figures, assembler.cubin)
+
+    def stock() -> Maker:
+        assembler = Assembler(stock_ptx, stock_cubin, bool, gpu, own_warps=warps)
+        return Maker(assembler.ptx, assembler.measured, assembler.cubin)
+
+    veto = veto_of(ours, stock)
+    return {"llir": stage, "ptx": veto.text, "cubin": veto.code}
 
 
 def target_name(backend: Backend, options: object) -> str:

@@ -286,16 +286,13 @@ class Policy:
     bounded_clocks: float = _threshold(0.07, UNBOUNDED, "part of the clocks")
     """The most that a warp, spills included, may take longer with a bound, for each doubling of resident CTAs:
     7 % if one CTA becomes two, 3.5 % if two become three. Kernels below it became up to 1.23 times as fast,
-    kernels above it 3 to 41 % slower (docs/plugin-registers.md)."""
+    kernels above it 3 to 41 % slower (docs/plugin-registers.md). What registers for spilled values may cost in
+    CTAs is told by the same."""
     bounded_beside_regions: int = _threshold(1, UNBOUNDED, "CTAs")
     """The most resident CTAs of a kernel with warp-specialised regions that is assembled with a bound. Its
     clocks are those of a warp of each region, summed. Of 300 kernels with random conversions in two regions
     (bench.gpu_partitions) seven of one CTA are near enough to two: they took 0.3 to 4.9 % more clocks, and all
     became faster on an H200, 1.07 to 2.01 times. Of four with two CTAs two became 1 to 5 % slower."""
-    given_up_stack: int = _threshold(512, 1, "bytes")
-    """The stack from which on a kernel of few registers counts as one that ptxas gave up on."""
-    given_up_registers: int = _threshold(64, 255, "registers")
-    """The most registers of a thread that count as few for `given_up_stack`."""
     loop_left: float = _threshold(0.99, 1.0, "part of the clocks")
     """A second assembly of a loop of MMAs is taken if the loop keeps at most this part of its clocks."""
     loop_near: float = _threshold(1.1, 0.0, "times")
@@ -342,6 +339,14 @@ class Policy:
     Triton's; three spill 8 to 16 bytes where that spills none, and were 0.98, 1.03 and 1.05 times as fast on an
     H200. Of the others, from 0.4 to 24 %, 13 spill more; the two of these with the least, 0.4 and 1.2 %, were
     0.91 and 0.74 times as fast."""
+    less_spilled: int = _threshold(0, UNBOUNDED, "bytes")
+    """The least by which stock Triton's kernel spills less if it is taken for that. AMD's code has no clocks
+    that tell whether spills are executed often: there up to four words are no reason, and a kernel that spills
+    no more is not compared."""
+    small_code: int = _threshold(128 * 1024, UNBOUNDED, "bytes")
+    """The most PTX or AMDGCN of a kernel that is compiled a third time, with Triton's layouts, where stock
+    Triton's is better. Of more than that Triton takes two to ten seconds for one version (matmuls with dropout),
+    and all three would take more than 2.5 times as long as stock Triton's alone."""
     tensor_cores_busy: float = _threshold(2.0, 1.0, "times")
     """A loop is left as it is if the tensor cores take this many times its clocks for the MMAs of all resident
     warps."""
@@ -371,6 +376,7 @@ CDNA: Final = replace(
     vector_words=1,
     fetch_clocks=0.0,
     leaves_alike=False,
+    less_spilled=20,
     warps_ahead=UNBOUNDED,
     warps_ahead_alike=UNBOUNDED,
 )

@@ -15,11 +15,12 @@ from triton_linear.kept import store
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of a comparison. vetoed: why stock Triton's kernel is taken; "" if ours is. remarks: those of
-    the compile before the comparison."""
+    """The result of a comparison. vetoed: why our kernel gives way; "" if it does not. remarks: those of the
+    compile before the comparison. kept: it gives way to ours with Triton's layouts, not to stock Triton's."""
 
     vetoed: str
     remarks: tuple[str, ...] = ()
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,12 @@ class KeptComparisons:
         vetoed, remarks = entry.get("vetoed"), entry.get("remarks")
         if not isinstance(vetoed, str) or not isinstance(remarks, list) or not all(map(_is_text, remarks)):
             return None
-        return Comparison(vetoed, tuple(remarks))
+        return Comparison(vetoed, tuple(remarks), entry.get("kept") is True)
 
     def write(self, module: str, comparison: Comparison) -> None:
         """Keep the result for a module."""
-        store.write(self._name(module), {"vetoed": comparison.vetoed, "remarks": list(comparison.remarks)})
+        facts = {"vetoed": comparison.vetoed, "remarks": list(comparison.remarks), "kept": comparison.kept}
+        store.write(self._name(module), facts)
 
     def _name(self, module: str) -> str:
         from triton._C.libtriton import (  # type: ignore[import-untyped, unused-ignore]

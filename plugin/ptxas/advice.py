@@ -32,9 +32,10 @@ resident CTAs.
 Stalls. A kernel that still waits for one load after another, or for its own arithmetic, for a large part of its
 time gets no directive, but is to be compared with stock Triton's (`stalls`, `Pace`, `ptxas.veto`).
 
-Spills without need. ptxas may assemble a large kernel without barriers with 32 registers and spill most of what
-it works on, though 255 are available. Given the bound of 255 explicitly (`.maxnreg`), it spills only what it
-must.
+Spills without need. To save registers, ptxas spills a word or two of some kernels with few registers, and most
+of what large ones work on. Told of a number of CTAs, it spills only what does not fit. So a kernel that spills
+though its threads can have more registers gets the largest number that leaves room for what it spills. It is
+taken if less is spilled, unless the CTAs that then no longer fit are worth more.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ CTAS = ".minnctapersm"
 _MMA = re.compile(r"^\s*mma\.sync\b", re.M)
 _WGMMA = re.compile(r"^\s*wgmma\.mma_async\.\S*\.m64n(\d+)k", re.M)
 _GROUP_WARPS = 4
+_WORD = 4
 _TENSOR_COLUMNS = 512
 """Columns of tensor memory of a multiprocessor (PTX ISA, tensor memory)."""
 
@@ -79,8 +81,8 @@ def advise(text: str, made: Assembled, limits: CtaLimits) -> Advice | None:
     """
     gpu, policy = limits.gpu, limits.gpu.policy
     most, warps, used = limits.most, limits.warps, made.usage.registers
-    if made.usage.stack >= policy.given_up_stack and used <= policy.given_up_registers:
-        return Advice(f"{BOUND} {most_registers(1, warps, gpu)}")
+    if spilling := _for_spills(made, limits):
+        return spilling
     memory_bound = 0 < most < resident(used, warps, gpu.registers, gpu.lanes)
     multiplies = memory_bound and _MMA.search(text) is not None
     if not multiplies and (
@@ -90,7 +92,7 @@ def advise(text: str, made: Assembled, limits: CtaLimits) -> Advice | None:
     limit = bound(used, warps, most, gpu)
     ctas = limits.ctas(used)
     if limit is not None and (limits.whole or ctas <= policy.bounded_beside_regions):
-        return MoreCtas(f"{BOUND} {limit}", limits, 1 + policy.bounded_clocks / ctas)
+        return MoreCtas(f"{BOUND} {limit}", limits)
     if widths := [int(found) for found in _WGMMA.findall(text)]:
         return _for_loops(made, widths, limits) or (
             _for_serial_loads(made, limits, policy.spared_beside_wgmma) if memory_bound else None
@@ -152,6 +154,11 @@ class Pace:
         resident CTA."""
         return self.clocks > ratio * other.clocks and self.clocks * other.ctas > other.clocks * self.ctas
 
+    def is_crowded_out(self, other: Pace, ratio: float) -> bool:
+        """True if more CTAs of the other kernel are resident, and a warp of this one takes more than `ratio`
+        times the clocks of the other kernel's for each resident CTA."""
+        return self.ctas < other.ctas and self.clocks * other.ctas > ratio * other.clocks * self.ctas
+
 
 UNKNOWN_PACE = Pace(0, 0)
 """That of a kernel whose cubin does not tell: it is not slower than another, nor is another slower."""
@@ -204,21 +211,26 @@ class ShorterLoops(Advice):
 @dataclass(frozen=True, slots=True)
 class MoreCtas(Advice):
     """A bound on registers that is taken if a warp takes hardly more clocks, those of spills included. If
-    clocks are not known, it is taken if no more is spilled.
-
-    most: the largest ratio of a warp's clocks with the bound to those without. Those of the warps of all
-    regions count together.
-    """
+    clocks are not known, it is taken if no more is spilled."""
 
     limits: CtaLimits
-    most: float
 
     def serves(self, original: Assembled, candidate: Assembled) -> bool:
-        """True if the clocks of a warp stay within that ratio."""
-        old, new = (self.limits.summed(each) for each in (original, candidate))
-        if old is None or new is None:
-            return candidate.usage.stack <= original.usage.stack
-        return new.clocks <= self.most * old.clocks
+        """True if the additional CTAs are worth the clocks."""
+        worth = self.limits.are_worth(candidate, original)
+        return candidate.usage.stack <= original.usage.stack if worth is None else worth
+
+
+@dataclass(frozen=True, slots=True)
+class FewerSpills(Advice):
+    """A directive that is taken if less is spilled, and the CTAs that it may cost are not worth that."""
+
+    limits: CtaLimits
+
+    def serves(self, original: Assembled, candidate: Assembled) -> bool:
+        """True if less is spilled, and the CTAs without the directive are not worth the clocks of spills."""
+        fewer = candidate.usage.stack < original.usage.stack
+        return fewer and not self.limits.are_worth(original, candidate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +259,11 @@ class CtaLimits:
         policy = self.gpu.policy
         return made.clocks(policy.unknown_trips, not self.whole) if policy.serial_loads < 1 else None
 
+    def pace(self, made: Assembled) -> Pace:
+        """How fast a kernel is."""
+        walked = self.clocks(made)
+        return UNKNOWN_PACE if walked is None else Pace(walked.clocks, self.ctas(made.usage.registers))
+
     def spills_matter(self, cubin: object) -> bool:
         """True if at least the fraction `spills_matter` of what warps execute is for spills, or if the cubin
         does not tell."""
@@ -254,10 +271,19 @@ class CtaLimits:
         part = spilled_part(cubin, policy.unknown_trips, not self.whole)
         return part is None or part >= policy.spills_matter
 
-    def fewer_ctas(self, used: int) -> int | None:
-        """The most CTAs, at most those of now, that leave a thread `registers_more` times `used` registers, or
-        the 255 that it can have; None if there is no such number."""
-        wanted = min(MOST, self.gpu.policy.registers_more * used)
+    def are_worth(self, more: Assembled, fewer: Assembled) -> bool | None:
+        """True if the kernel with more resident CTAs takes at most `bounded_clocks` more clocks for each
+        doubling of their number; None if clocks are not known. Those of the warps of all regions count
+        together."""
+        clocks, least = self.summed(more), self.summed(fewer)
+        if clocks is None or least is None:
+            return None
+        gained = self.ctas(more.usage.registers) / max(1, self.ctas(fewer.usage.registers)) - 1
+        return clocks.clocks <= (1 + self.gpu.policy.bounded_clocks * gained) * least.clocks
+
+    def ctas_leaving(self, wanted: float, used: int) -> int | None:
+        """The most CTAs, at most those with `used` registers, that leave a thread `wanted` registers; None if
+        there is no such number, or if that is hardly more registers."""
         if used + UNIT > wanted:
             return None
         counts = range(self.ctas(used), 0, -1)
@@ -286,6 +312,16 @@ class FewerClocks(Advice):
         return new.clocks < fraction * self.clocks and new.clocks * self.ctas <= self.clocks * ctas
 
 
+def _for_spills(made: Assembled, limits: CtaLimits) -> Advice | None:
+    """The directive for a kernel that spills though its threads can have more registers, or None. It leaves a
+    thread those that it has and as many as it spills, or at least another unit."""
+    used, stack = made.usage.registers, made.usage.stack
+    needed = max(used + stack // _WORD, -(-used // UNIT) * UNIT + UNIT)
+    wanted = min(needed, most_registers(1, limits.warps, limits.gpu))
+    ctas = limits.ctas_leaving(wanted, used) if stack and limits.spills_matter(made.code) else None
+    return FewerSpills(f"{CTAS} {ctas}", limits) if ctas else None
+
+
 def _for_loops(made: Assembled, widths: Sequence[int], limits: CtaLimits) -> Advice | None:
     """The directive for a kernel with `wgmma` of these numbers of columns, or None."""
     gpu, policy, used = limits.gpu, limits.gpu.policy, made.usage.registers
@@ -308,7 +344,8 @@ def _for_serial_loads(made: Assembled, limits: CtaLimits, spared: int, serial: f
     `serial` of their clocks; else None. With as many resident warps as possible, warps hide such waits. A
     kernel with `spared` registers or more does not begin its loads late to save registers."""
     used = made.usage.registers
-    ctas, fewer = limits.ctas(used), limits.fewer_ctas(used)
+    wanted = min(MOST, limits.gpu.policy.registers_more * used)
+    ctas, fewer = limits.ctas(used), limits.ctas_leaving(wanted, used)
     if fewer is None or used >= spared or ctas * limits.warps >= limits.gpu.resident_warps:
         return None
     warp = limits.clocks(made)

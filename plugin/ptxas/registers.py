@@ -9,31 +9,25 @@ Triton's stage then prints ptxas's error and the PTX. What it prints of a cubin 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
 from triton_linear.ptxas.advice import (
     BOUND,
     CTAS,
-    UNKNOWN_PACE,
     Assembled,
-    CtaLimits,
-    Pace,
     advise,
     limits_of,
     stalls,
 )
 from triton_linear.ptxas.cubin import usage
 from triton_linear.ptxas.output import held_back
+from triton_linear.ptxas.veto import Figures, Metadata, Stage
 
 if TYPE_CHECKING:
-    from triton_linear.lowering.target.policy import Policy
     from triton_linear.lowering.target.targets import Target
-
-Metadata = MutableMapping[str, Any]
-Stage = Callable[[object, Metadata], object]
 
 _THREADS = re.compile(r"^\.reqntid (\d+)[ \t]*$", re.M)
 _REGISTER_OPTIONS = ("maxrregcount", "register-usage-level", "regUsageLevel", "minnctapersm", "opt-level", "-O")
@@ -112,29 +106,24 @@ class Assembler:
         threads = _THREADS.search(text)
         if threads is None:
             return text
-        if self._decisions is None:
-            taken, found = self._tried(text, threads, metadata)
-            self.stalls = found is not None and found.stalls
-            return taken
-        facts = metadata.get("shared"), metadata.get("tmem_size")
-        name = self._decisions.name(text, str(metadata.get("name")), *facts)
-        decided = self._decisions.read(name)
-        if decided is not None and not decided.directive:
-            self._assembled(text, metadata)
-            self.stalls = decided.stalls
-            return text
+        decided, name = None, ""
+        if self._decisions is not None:
+            facts = metadata.get("shared"), metadata.get("tmem_size")
+            name = self._decisions.name(text, str(metadata.get("name")), *facts)
+            decided = self._decisions.read(name)
         if decided is not None:
-            bounded = _with(decided.directive, text, threads)
+            bounded = _with(decided.directive, text, threads) if decided.directive else text
             with held_back() as printed:
                 now = self._assembled(bounded, metadata)
-            if now is not None and now.usage.stack <= decided.stack:
+            if not decided.directive or (now is not None and now.usage.stack <= decided.stack):
                 print(printed.getvalue(), end="")
                 self.occupancy_spills, self.stalls = decided.occupancy_spills, decided.stalls
                 return bounded
             self._failed = None
         taken, found = self._tried(text, threads, metadata)
         if found is not None:
-            self._decisions.write(name, found)
+            if self._decisions is not None:
+                self._decisions.write(name, found)
             self.stalls = found.stalls
         return taken
 
@@ -163,32 +152,22 @@ class Assembler:
             advice.directive, now.usage.stack, self.occupancy_spills, stalls(text, now, limits)
         )
 
-    def cubin_of(self, text: object) -> object:
-        """The cubin of `text` if the stage `ptx` has assembled it; else None."""
-        return self._made[1] if self._made is not None and self._made[0] == text else None
+    def figures(self, text: object, metadata: Metadata) -> Figures | None:
+        """What is compared of a kernel that the stage `ptx` has assembled; else None. text: its PTX."""
+        code = self._made[1] if self._made is not None and self._made[0] == text else None
+        found, threads = usage(code), _THREADS.search(str(text))
+        if found is None or threads is None:
+            return None
+        limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
+        spilled = found.stack - self.occupancy_spills  # bytes spilled for another CTA do not count
+        made, matters = Assembled(code, found), spilled > 0 and limits.spills_matter(code)
+        return Figures(spilled, matters, self.stalls, lambda: limits.pace(made))
 
-    def pace(self, text: object, cubin: object, metadata: Metadata) -> Pace:
-        """How fast a kernel is. text: its PTX."""
-        limits, found = self._limits(text, metadata), usage(cubin)
-        if limits is None or found is None:
-            return UNKNOWN_PACE
-        walked = limits.clocks(Assembled(cubin, found))
-        return UNKNOWN_PACE if walked is None else Pace(walked.clocks, limits.ctas(found.registers))
-
-    def spills_matter(self, text: object, cubin: object, metadata: Metadata) -> bool:
-        """True if spills may count in a kernel that has some. text: its PTX."""
-        limits = self._limits(text, metadata)
-        return limits is None or limits.spills_matter(cubin)
-
-    def _limits(self, text: object, metadata: Metadata) -> CtaLimits | None:
-        """What limits the CTAs of a kernel; None if its PTX does not say how many threads they have."""
-        threads = _THREADS.search(str(text))
-        return None if threads is None else limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
-
-    @property
-    def policy(self) -> Policy:
-        """The thresholds of the GPU."""
-        return self._gpu().policy
+    def measured(self, text: object, metadata: Metadata) -> Figures | None:
+        """The same of any kernel, which is assembled if it has not been."""
+        if isinstance(text, str) and (self._made is None or self._made[0] != text):
+            self._assembled(text, metadata)
+        return self.figures(text, metadata)
 
     def cubin(self, src: object, metadata: Metadata) -> object:
         """The cubin of PTX, which the stage `ptx` may have assembled. If ptxas failed there, that is raised."""

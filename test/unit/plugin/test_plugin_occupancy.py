@@ -168,7 +168,7 @@ BOUNDED = Stages.TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 128")
     ("found", "expected", "calls"),
     [
         ((Usage(136, 0), Usage(128, 0)), BOUNDED, 2),
-        ((Usage(136, 8), Usage(128, 8)), BOUNDED, 2),
+        ((Usage(136, 8), Usage(128, 8)), Stages.TEXT, 2),  # with more registers it would spill as much
         ((Usage(136, 0), Usage(128, 8)), Stages.TEXT, 2),  # it would spill
         ((Usage(136, 0), None), Stages.TEXT, 2),
         ((Usage(136, 0), RuntimeError("ptxas")), Stages.TEXT, 2),
@@ -206,23 +206,52 @@ def test_it_is_taken_where_a_warp_takes_hardly_more_clocks(
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("found", "ctas"),
     [
-        ((Usage(32, 4000), Usage(255, 1500)), True),
-        ((Usage(32, 4000), Usage(255, 4008)), False),  # it would spill more
-        ((Usage(32, 100),), False),
-        ((Usage(255, 4000),), False),
+        ((Usage(32, 4000), Usage(255, 1500)), 1),
+        ((Usage(32, 4000), Usage(255, 4008)), None),  # it would spill more
+        ((Usage(32, 4000), Usage(255, 4000)), None),
+        ((Usage(32, 8), Usage(40, 0)), 6),
+        ((Usage(39, 8), Usage(48, 0)), 5),
+        ((Usage(32, 100), Usage(57, 0)), 4),  # 57 of the 64 that leave four CTAs
+        ((Usage(248, 8),), None),  # all that a thread can have, as they are not given out one by one
+        ((Usage(255, 4000),), None),
     ],
 )
-def test_a_kernel_that_was_given_up_on_gets_registers(
-    monkeypatch: pytest.MonkeyPatch, found: tuple[Any, ...], expected: bool
+def test_a_kernel_that_spills_gets_registers_for_what_it_spills(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[Any, ...], ctas: int | None
 ) -> None:
-    """Eight warps: 256 registers would be too many for a thread, and 255 are not given out one by one."""
+    """Eight warps: as many CTAs as leave those, and no fewer."""
     stages = Stages(monkeypatch, *found)
-    bounded = Stages.TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 255")
-    text = bounded if expected else Stages.TEXT
+    text = Stages.TEXT if ctas is None else _for_ctas(ctas)
     assert stages.run() == (text, text)
     assert len(stages.assembled) == len(found)
+
+
+def _for_ctas(number: int) -> str:
+    return Stages.TEXT.replace(".reqntid 256", f".reqntid 256\n.minnctapersm {number}")
+
+
+@pytest.mark.parametrize(
+    ("registers", "without", "taken"), [(48, 102, True), (48, 101, False), (255, 136, True), (255, 134, False)]
+)
+def test_ctas_that_spills_cost_are_weighed(
+    monkeypatch: pytest.MonkeyPatch, registers: int, without: int, taken: bool
+) -> None:
+    """A warp takes 100 clocks with the directive. Six CTAs become five, or one: 7 % for each doubling."""
+    stages = Stages(monkeypatch, Usage(40, 8 if registers == 48 else 4000), Usage(registers, 0))
+
+    def clocks(cubin: Any, *_: object) -> WarpClocks:
+        return WarpClocks(100 if ".minnctapersm" in cubin[0] else without, 0)
+
+    monkeypatch.setattr(advice, "warp_clocks", clocks)
+    assert (".minnctapersm" in stages.run()[0]) == taken
+
+
+def test_spills_that_hardly_run_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = Stages(monkeypatch, Usage(40, 8))
+    monkeypatch.setattr(advice, "spilled_part", lambda *_: 0.0029)
+    assert stages.run()[0] == Stages.TEXT and len(stages.assembled) == 1
 
 
 PRODUCT = "mma.sync.aligned.m16n8k16 {};"

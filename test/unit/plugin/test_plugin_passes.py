@@ -183,12 +183,10 @@ def test_the_kernel_that_a_veto_takes_has_them_too(monkeypatch: pytest.MonkeyPat
     again: list[str] = []
     finish = LLIRStage.finish
 
-    def asked(stage: LLIRStage, vetoed: str = "") -> None:
+    def asked(stage: LLIRStage, vetoed: str = "", kept: bool = False) -> None:
         if stage._stock_input is not None:
-            found = stage.stock_again(stage._stock_input[2])
-            assert found is not None
-            again.append(found[0])
-        finish(stage, vetoed)
+            again.extend(llir for llir, _ in stage.others(stage._stock_input[2]))
+        finish(stage, vetoed, kept)
 
     monkeypatch.setattr(LLIRStage, "finish", asked)
     compiled(transpose, passes=[EXAMPLE])

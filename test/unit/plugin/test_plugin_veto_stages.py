@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,13 @@ import pytest
 
 from triton_linear.kept import store
 from triton_linear.kept.registers import KeptDirectives
+from triton_linear.lowering.target.policy import NVIDIA
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas import advice, registers, veto
+from triton_linear.ptxas import advice, registers
+from triton_linear.ptxas.advice import Pace
 from triton_linear.ptxas.cubin import Usage
+from triton_linear.ptxas.registers import Assembler
+from triton_linear.ptxas.veto import Maker, Veto
 from triton_linear.ptxas.warp_clocks import WarpClocks
 from triton_linear.setting import Options, Setting
 from triton_linear.stage import LLIRStage
@@ -22,54 +27,120 @@ TEXT = ".visible .entry k()\n.reqntid 256\n{\nret;\n}\n"
 
 
 class Kernel:
-    """A kernel that has been compiled; stock Triton's is `stock`."""
+    """A kernel that has been compiled; the others are stock Triton's, and ours with its layouts."""
 
     saved = 0.0
 
-    def __init__(self, stock: str | None) -> None:
-        self.stock = stock
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
         self.asked = 0
-        self.vetoed: list[str] = []
+        self.compiled: list[str] = []
+        self.results: list[tuple[str, bool]] = []
 
-    def stock_again(self, llir: object) -> tuple[str, Any] | None:
+    def others(self, llir: object) -> Iterator[tuple[str, Any]]:
         self.asked += 1
-        return None if self.stock is None else (self.stock, {})
+        for text in self.texts:
+            self.compiled.append(text)
+            yield text, {}
 
-    def compared(self, vetoed: str) -> None:
-        self.vetoed.append(vetoed)
+    def compared(self, vetoed: str, kept: bool) -> None:
+        self.results.append((vetoed, kept))
 
-    def finish(self, vetoed: str = "") -> None:
+    def finish(self, vetoed: str = "", kept: bool = False) -> None:
         pass
 
     def phase(self, name: str) -> Any:
         return nullcontext()
 
 
-@pytest.mark.parametrize(("stack", "printed"), [(0, "of ours\nof stock\n"), (16, "of ours\n")])
-def test_what_stages_print_of_a_kernel_that_is_not_taken_is_held_back(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stack: int, printed: str
-) -> None:
-    """As ptxas's log where it is asked for. The kernel of ours, which spills 8 bytes, is assembled before."""
-    stacks = {"ours": Usage(64, 8), "stock": Usage(64, stack)}
-    for module in (registers, veto):
-        monkeypatch.setattr(module, "usage", stacks.get)
+class Stages:
+    """Stages whose PTX says what it is of, and which print that when they assemble it. stacks: the bytes that
+    each has on its stack."""
 
-    def ptx(src: Any, metadata: Any) -> str:
-        return TEXT.replace("ret", f"// of {src}\nret")
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stacks: dict[str, int], longer: int = 0) -> None:
+        self.assembled: list[str] = []
+        self.longer = longer
+        monkeypatch.setattr(registers, "usage", lambda code: code and Usage(255, stacks[code]))
 
-    def cubin(src: Any, metadata: Any) -> str:
-        made = "stock" if "of stock" in src else "ours"
+    def ptx(self, src: Any, metadata: Any) -> str:
+        return TEXT.replace("ret", f"// of {src}.{' ' * self.longer}\nret")
+
+    def cubin(self, src: Any, metadata: Any) -> str:
+        made: str = src.partition("// of ")[2].partition(".")[0]
+        self.assembled.append(made)
         print(f"of {made}")
         return made
 
-    kernel = Kernel("stock")
-    assembler = registers.Assembler(ptx, cubin, lambda: True, lambda: target("cuda:90"))
-    both = veto.Veto(assembler, ptx, cubin, kernel, registers._raised)
-    metadata: dict[str, Any] = {}
-    text = both.ptx("ours", metadata)
-    assert both.cubin(text, metadata) == ("ours" if stack else "stock")
-    assert [bool(each) for each in kernel.vetoed] == [not stack]
-    assert capsys.readouterr().out == printed
+    def veto(self, kernel: Kernel) -> Veto:
+        def ours() -> Maker:
+            made = Assembler(self.ptx, self.cubin, lambda: True, lambda: target("cuda:90"))
+            return Maker(made.ptx, made.figures, made.cubin)
+
+        def stock() -> Maker:
+            made = Assembler(self.ptx, self.cubin, bool, lambda: target("cuda:90"))
+            return Maker(made.ptx, made.measured, made.cubin)
+
+        return Veto(ours, stock, kernel, lambda: target("cuda:90").policy, registers._raised)
+
+
+@pytest.mark.parametrize(
+    ("stacks", "longer", "taken", "compiled"),
+    [
+        ((0, 0, 0), 0, "ours", []),
+        ((8, 16, 0), 0, "ours", ["stock"]),
+        ((8, 0, 0), 0, "kept", ["stock", "kept"]),
+        ((8, 4, 0), 0, "kept", ["stock", "kept"]),
+        ((8, 4, 2), 0, "kept", ["stock", "kept"]),
+        ((8, 4, 4), 0, "stock", ["stock", "kept"]),
+        ((8, 0, 4), 0, "stock", ["stock", "kept"]),
+        ((8, 0, None), 0, "stock", ["stock"]),
+        ((8, 0, 0), 1 << 17, "stock", ["stock"]),
+        ((8, 16, 0), 1 << 17, "ours", ["stock"]),
+    ],
+)
+def test_the_first_version_that_does_not_give_way_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stacks: tuple[int, int, int | None],
+    longer: int,
+    taken: str,
+    compiled: list[str],
+) -> None:
+    """Ours, ours with Triton's layouts if the code is not large, stock Triton's; each assembled once. What is
+    printed of those that are not taken is held back, but for ours, which came first."""
+    versions = {
+        name: stack for name, stack in zip(("ours", "stock", "kept"), stacks, strict=True) if stack is not None
+    }
+    stages, kernel = Stages(monkeypatch, versions, longer), Kernel(*list(versions)[1:])
+    veto, metadata = stages.veto(kernel), {}
+    text = veto.text("ours", metadata)
+    assert veto.code(text, metadata) == taken
+    assert kernel.compiled == compiled and stages.assembled == ["ours", *compiled]
+    results = [(taken != "ours", taken == "kept")] if compiled else []
+    assert [(bool(vetoed), kept) for vetoed, kept in kernel.results] == results
+    assert capsys.readouterr().out == "of ours\n" + (f"of {taken}\n" if taken != "ours" else "")
+
+
+@pytest.mark.parametrize(
+    ("ours", "stock", "taken"),
+    [
+        (Pace(100, 4), Pace(100, 4), "ours"),
+        (Pace(84, 4), Pace(100, 9), "stock"),
+        (Pace(84, 4), Pace(100, 5), "ours"),  # 1.05 times as long for each of the CTAs
+        (Pace(200, 4), Pace(100, 4), "ours"),  # warps do not stall
+        (Pace(40, 4), Pace(100, 9), "ours"),
+        (advice.UNKNOWN_PACE, Pace(100, 9), "ours"),
+        (Pace(84, 4), advice.UNKNOWN_PACE, "ours"),
+    ],
+)
+def test_what_spills_less_gives_way_where_more_ctas_are_done_sooner(
+    monkeypatch: pytest.MonkeyPatch, ours: Pace, stock: Pace, taken: str
+) -> None:
+    paces = {"ours": ours, "stock": stock}
+    monkeypatch.setattr(advice.CtaLimits, "pace", lambda _, made: paces[made.code])
+    stages = Stages(monkeypatch, {"ours": 5696, "stock": 5920})
+    veto = stages.veto(Kernel("stock"))
+    assert veto.code(veto.text("ours", {}), {}) == taken
 
 
 def test_a_veto_holds_for_one_compile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +165,9 @@ def test_what_is_spilled_for_another_cta_is_no_reason(monkeypatch: pytest.Monkey
     monkeypatch.setattr(store, "write", WRITE)
     stacks = {"free": Usage(136, 0), "bounded": Usage(128, 8)}
     monkeypatch.setattr(registers, "usage", stacks.get)
-    monkeypatch.setattr(veto, "usage", stacks.get)
     monkeypatch.setattr(advice, "warp_clocks", lambda *_: WarpClocks(100, 0))
     assembled: list[str] = []
-    kernel = Kernel(None)
+    kernel = Kernel()
 
     def ptx(src: Any, metadata: Any) -> str:
         return str(src)
@@ -110,10 +180,11 @@ def test_what_is_spilled_for_another_cta_is_no_reason(monkeypatch: pytest.Monkey
         assembler = registers.Assembler(
             ptx, cubin, lambda: True, lambda: target("cuda:90"), decisions=KeptDirectives(lambda: "")
         )
-        both: Any = veto.Veto(assembler, ptx, cubin, kernel, registers._raised)
+        made = Maker(assembler.ptx, assembler.figures, assembler.cubin)
+        both: Any = Veto(lambda made=made: made, Maker, kernel, lambda: NVIDIA, registers._raised)
         assembled.clear()
-        assert ".maxnreg 128" in both.ptx(TEXT, {})
+        assert ".maxnreg 128" in both.text(TEXT, {})
         assert assembled == expected and not kernel.asked
         assert assembler.occupancy_spills == 8
-    both.ptx(TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 64"), {})
+    both.text(TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 64"), {})
     assert assembler.occupancy_spills == 0

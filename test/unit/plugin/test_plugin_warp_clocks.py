@@ -252,8 +252,8 @@ def test_it_stays_as_it_is_where_too_few_ctas_would_find_room(monkeypatch: pytes
 @given(st.integers(16, 255), st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 32))
 def test_a_thread_may_have_half_as_many_registers_again(used: int, warps: int, most: int) -> None:
     room = advice.CtaLimits(most, warps, H200, whole=True)
-    ctas, found = room.ctas(used), room.fewer_ctas(used)
     wanted = min(255, 1.5 * used)
+    ctas, found = room.ctas(used), room.ctas_leaving(wanted, used)
     enough = [n for n in range(1, ctas + 1) if most_registers(n, warps, H200) >= wanted]
     assert found == (max(enough) if enough and used <= 247 else None)
 
@@ -319,7 +319,8 @@ def test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost(
     assert resident(registers, 8, H200.registers) == ctas
     taken: list[int] = []
     for clocks_now in range(95, 120):
-        before, now = (advice.Assembled(name, Usage(registers, 0)) for name in ("before", "now"))
+        before = advice.Assembled("before", Usage(registers, 0))
+        now = advice.Assembled("now", Usage(128 if registers == 136 else 80, 0))
         times = {"before": WarpClocks(100, 0), "now": WarpClocks(clocks_now, 0)}
         monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_, times=times: times[cubin])
         found = advice.advise("ptx", before, advice.limits_of(256, {"shared": 1024}, H200))
@@ -334,7 +335,7 @@ def test_beside_regions_a_second_cta_may_cost_as_many_clocks_and_a_third_is_not_
 ) -> None:
     """Of 100, to a kernel of eight warps, four of them its own, and whatever it spills."""
     limits = advice.limits_of(256, {"shared": 1024}, H200, 4)
-    before, now = (advice.Assembled(name, Usage(registers, 8 * n)) for n, name in enumerate(("before", "now")))
+    before, now = advice.Assembled("before", Usage(registers, 0)), advice.Assembled("now", Usage(128, 8))
     found = advice.advise("ptx", before, limits)
     if taken is None:
         assert resident(registers, 8, H200.registers) == 2 and found is None

@@ -13,6 +13,7 @@ PTXAS_OPTIONS = "test/unit/plugin/test_ptxas_options.py"
 KNOWN = "test/unit/plugin/test_plugin_known.py"
 VETO = "test/unit/plugin/test_plugin_veto.py"
 STAGES = "test/unit/plugin/test_plugin_veto_stages.py"
+SPILLS = "test/unit/plugin/test_plugin_spills.py"
 
 MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
@@ -129,17 +130,17 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/advice.py",
-        "MoreCtas.serves",
-        "new.clocks <= self.most * old.clocks",
+        "CtaLimits.are_worth",
+        "clocks.clocks <= (1 + self.gpu.policy.bounded_clocks * gained) * least.clocks",
         "True",
         "another CTA is taken whatever clocks it costs",
         (f"{OCCUPANCY}::test_it_is_taken_where_a_warp_takes_hardly_more_clocks",),
     ),
     CodeMutant(
         "plugin/ptxas/advice.py",
-        "advise",
-        "1 + policy.bounded_clocks / ctas",
-        "1 + policy.bounded_clocks",
+        "CtaLimits.are_worth",
+        "self.gpu.policy.bounded_clocks * gained",
+        "self.gpu.policy.bounded_clocks",
         "another CTA may cost as many clocks beside several as beside one",
         (f"{CLOCKS}::test_the_more_ctas_there_are_the_fewer_clocks_another_may_cost",),
     ),
@@ -209,19 +210,43 @@ MUTANTS: tuple[CodeMutant, ...] = (
     ),
     CodeMutant(
         "plugin/ptxas/veto.py",
-        "Veto._better",
-        'print(printed.getvalue(), end="")',
+        "Veto.text",
+        'print(taken.printed, end="")',
         "pass",
         "ptxas's log of stock Triton's kernel is lost",
-        (f"{STAGES}::test_what_stages_print_of_a_kernel_that_is_not_taken_is_held_back",),
+        (f"{STAGES}::test_the_first_version_that_does_not_give_way_is_taken",),
     ),
     CodeMutant(
         "plugin/ptxas/veto.py",
-        "Veto._better",
-        "not stock_pace.is_slower(pace, policy.stock_clocks)",
+        "_gives_way",
+        "not stock_pace.is_slower(pace, ratio)",
         "True",
         "what spills more goes, however few clocks its warps take",
         (f"{VETO}::test_more_spills_are_taken_where_warps_take_fewer_clocks",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/veto.py",
+        "_gives_way",
+        "pace.is_crowded_out(stock_pace, ratio)",
+        "False",
+        "what spills less stays, however few of its CTAs fit",
+        (f"{STAGES}::test_what_spills_less_gives_way_where_more_ctas_are_done_sooner",),
+    ),
+    CodeMutant(
+        "plugin/ptxas/veto.py",
+        "Veto._best",
+        "len(str(ours.text)) <= policy.small_code",
+        "True",
+        "a large kernel is compiled a third time",
+        (f"{STAGES}::test_the_first_version_that_does_not_give_way_is_taken",),
+    ),
+    CodeMutant(
+        "plugin/stage.py",
+        "LLIRStage._first_that_fits",
+        "version is None or version.text == record.made",
+        "version is None",
+        "what has been compiled is compiled again",
+        (f"{SPILLS}::test_a_version_that_was_compiled_is_not_compiled_again",),
     ),
     CodeMutant(
         "plugin/wrapping.py",
