@@ -345,8 +345,8 @@ class Policy:
     no more is not compared."""
     small_code: int = _threshold(128 * 1024, UNBOUNDED, "bytes")
     """The most PTX or AMDGCN of a kernel that is compiled a third time, with Triton's layouts, where stock
-    Triton's is better. Of more than that Triton takes two to ten seconds for one version (matmuls with dropout),
-    and all three would take more than 2.5 times as long as stock Triton's alone."""
+    Triton's is better. Of more than that Triton takes two to ten seconds for one version (matmuls with
+    dropout), and all three would take more than 2.5 times as long as stock Triton's alone."""
     tensor_cores_busy: float = _threshold(2.0, 1.0, "times")
     """A loop is left as it is if the tensor cores take this many times its clocks for the MMAs of all resident
     warps."""
