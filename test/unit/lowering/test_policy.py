@@ -67,6 +67,7 @@ ELSEWHERE = {
         "MMA_CLOCKS",
         "MMA_COLUMNS",
         "_GROUP_WARPS",
+        "_WORD",
         "_TENSOR_COLUMNS",
     },
     "ptxas/warp_clocks.py": {"_BARRIERS", "_BAR", "SHARED_CLOCKS", "OTHER_CLOCKS", "_WARM"},

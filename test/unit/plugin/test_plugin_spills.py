@@ -169,7 +169,7 @@ def test_on_amd_what_is_taken_has_hardly_more_on_the_stack(
 
 
 def test_on_amd_what_has_hardly_anything_on_the_stack_is_not_compared() -> None:
-    given = attention, {"M": 64, "N": 64, "D": 64}, GPUTarget("hip", "gfx942", 64), 16
+    given = attention, {"M": 64, "N": 64, "D": 32}, GPUTarget("hip", "gfx942", 64), 4
     kernel, report = with_plugin(*given)
     assert stack(kernel) <= SLACK
     assert report.outcome is Outcome.CONVERTED and "veto" not in report.seconds
