@@ -87,9 +87,11 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
 
     A comparison that only selects one of the two values that it compares is a minimum or maximum and decides
     nothing. Values are followed through loops, branches, memory on the chip, and global memory that the kernel
-    reads and writes by one argument. Arguments of calls and returned values count as well.
+    reads and writes by one argument. Arguments of calls count as well, and what
+    functions return in a module with calls.
     """
-    roots = [value for op in ops for value in _compared_operands(op)]
+    called = any(op.name == "tt.call" for op in ops)
+    roots = [value for op in ops if called or op.name != "tt.return" for value in _compared_operands(op)]
     if chosen or any(op.name in _BITCASTS and is_float(op.operands[0]) for op in ops):
         roots += [value for op in ops if op.name != _ASSEMBLY for value in _deciding_operands(op)]
         roots += [value for op in ops if op.name == "arith.cmpi" for value in op.operands]
