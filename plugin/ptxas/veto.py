@@ -151,12 +151,17 @@ class Veto:
             if stock is None:
                 return ours, "", False
             taken, kept = ours, None
-            if vetoed := _gives_way(ours.figures, stock.figures, stalls, policy):
+            vetoed = _gives_way(ours.figures, stock.figures, stalls, policy)
+            alone = ours.figures.spills and not stock.figures.spilled
+            if vetoed or alone:
                 if len(str(ours.text)) <= policy.small_code:
                     kept = self._next(others, self._ours())
+                if kept and alone and kept.figures.spilled:
+                    kept = None
                 if kept and _gives_way(kept.figures, stock.figures, kept.figures.stalls, policy):
                     kept = None
-                taken = kept or stock
+                taken = kept or (stock if vetoed else ours)
+                vetoed = vetoed or (kept and _SPILLS_ALONE.format(ours.figures.spilled)) or ""
             self._kernel.compared(vetoed, kept is not None)
         return taken, vetoed, kept is not None
 
@@ -174,6 +179,9 @@ class Veto:
         maker = self._taken or self._ours()
         assert maker.code is not None
         return maker.code(src, metadata)
+
+
+_SPILLS_ALONE = "it would spill {} bytes in each thread, and nothing with Triton's layouts"
 
 
 def _gives_way(ours: Figures, stock: Figures, stalls: bool, policy: Policy) -> str:
