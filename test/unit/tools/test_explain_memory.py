@@ -194,7 +194,7 @@ def test_buffers_are_found_through_views() -> None:
     report = explained(text, "kernel.ttgir", None)
     made = {access.operation: lines[access.buffer.line - 1].split()[0] for access in report.accesses[:2]}
     assert made == {"ttg.local_store": "%buffers", "ttg.local_load": "%buffers"}
-    swizzle = "runs of 4 elements (16 bytes) swizzled over 4 phases"
+    swizzle = "runs of 2 elements (8 bytes) swizzled over 16 phases"  # as `linear-arrange-memory` has them
     assert {access.memory_words for access in report.accesses} == {
         f"contiguous along dim1, {swizzle}",
         f"contiguous along dim0, {swizzle}",
