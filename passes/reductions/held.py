@@ -31,6 +31,7 @@ from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.axis import shape_of
 from triton_linear.passes.analysis.influence import compared_values, element_of, is_float
 from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.planning import ctas_of
 from triton_linear.passes.reductions.region import REDUCE, SCAN, commutes, is_order_free, rounds
 
 # Operations whose results are elements of their operands, as far as LLVM may see through them. A masked load
@@ -144,7 +145,9 @@ class KeptBits:
             if op.name == REDUCE
         )
         counting = compared_values(ops, chosen=chosen)
-        return cls(nvidia, held_values(ops, nvidia, counting) if counting else frozenset(), counting)
+        # In a cluster nothing is left to Triton: its loads from other CTAs may pass barriers of ours.
+        alone = ctas_of(ops[0]) == 1
+        return cls(nvidia, held_values(ops, nvidia, counting) if counting and alone else frozenset(), counting)
 
     def shows_order(self, op: Operation) -> bool:
         """True if an operation that combines elements gives other bits that count if it combines them in
