@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, NamedTuple
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.encodings import SwizzledShared, parse
+from triton_linear.dialect.encodings import SwizzledShared
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, producers_of
 from triton_linear.dialect.records import dataclass
@@ -22,7 +22,7 @@ from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.layouts import LayoutTable, memory_of
+from triton_linear.passes.framework.layouts import LayoutTable, memory_of, swizzle_of
 from triton_linear.passes.framework.planning import Planning, unfit, warps_of
 from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.staging.choice import Staging, are_words, direct_price, least_price, staging_for
@@ -154,7 +154,8 @@ class _Choice:
     def of(owned: Owned, gpu: Target, table: LayoutTable, frequencies: Frequencies) -> _Choice | None:
         """The choice for some memory; None if something of it has no layout, or if it has no other one."""
         accesses, cuts = dict[_Access, float](), list[tuple[int, int, int]]()
-        shape, element, text = memory_of(next(iter(owned.views)).type) or ((), "", "")
+        memory = next(iter(owned.views)).type
+        (shape, element, _), encoding = memory_of(memory) or ((), "", ""), swizzle_of(memory)
         for op in owned.ops:
             if op.name == SUBSLICE:
                 sizes = [(memory_of(value.type) or ((),))[0] for value in (op.operands[0], op.results[0])]
@@ -176,8 +177,7 @@ class _Choice:
                     is_store or are_words(op.results[0]),
                 )
                 accesses[access] = accesses.get(access, 0.0) + frequencies.of(op.block)
-        encoding = parse(text)
-        if not isinstance(encoding, SwizzledShared) or encoding.rank < 2 or not accesses:
+        if encoding is None or encoding.rank < 2 or not accesses:
             return None
         return _Choice(accesses, element_type(element), shape[-encoding.rank :], encoding, cuts, gpu)
 

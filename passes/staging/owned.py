@@ -6,18 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
-from triton_linear.dialect.encodings import parse
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addresses import passed_to, results_of
-from triton_linear.passes.framework.layouts import memory_of
+from triton_linear.passes.framework.layouts import swizzle_of
 
 ALLOC: Final = "ttg.local_alloc"
 COPY: Final = "ttg.async_copy_global_to_local"
 SUBSLICE: Final = "ttg.memdesc_subslice"
 SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), ALLOC: (0, None)}
 """For each operation which operand is in registers, and which in shared memory; None is the result."""
-_SWIZZLED: Final = "#ttg.swizzled_shared<"
 _TRANS: Final = "ttg.memdesc_trans"
 _VIEWS: Final = frozenset({"ttg.memdesc_index", SUBSLICE, _TRANS})
 _TIED: Final = frozenset({"scf.for", "scf.if", "scf.yield"})
@@ -55,18 +53,19 @@ def owned_memory(ops: Sequence[Operation]) -> Iterator[Owned]:
     producers = producers_of(ops)
     seen: set[Value] = set()
     for op in ops:
-        if op.name == ALLOC and op.results[0] not in seen and _SWIZZLED in str(op.results[0].type):
+        if op.name != ALLOC or op.results[0] in seen:
+            continue
+        if (swizzle := swizzle_of(op.results[0].type)) is not None:
             found = Owned()
-            known = _follow(op.results[0], found, producers)
+            known = _follow(op.results[0], swizzle.rank, found, producers)
             seen.update(found.views)
             if known:
                 yield found
 
 
-def _follow(allocated: Value, found: Owned, producers: Mapping[Value, Operation]) -> bool:
-    """Find what stands for the memory of an allocation. False if not all that reaches it is known."""
-    described = memory_of(allocated.type)
-    rank = 0 if described is None else parse(described[2]).rank or 0
+def _follow(allocated: Value, rank: int, found: Owned, producers: Mapping[Value, Operation]) -> bool:
+    """Find what stands for the memory of an allocation with this many dimensions. False if not all that reaches it
+    is known."""
     pending = [(allocated, tuple(range(rank)))]
     while pending:
         value, turned = pending.pop()

@@ -89,7 +89,7 @@ def test_kernels_are_right_in_tritons_interpreter() -> None:
         ),
         ("vector_add/1048576", "0/0/0 | none | none"),
         ("gather_gemv/1024", "0/0/2 | 2 cta-shared | 2 padded"),
-        ("gemm/512x512x512", "0/0/1 | 1 triton | 1 padded"),
+        ("gemm/512x512x512", "0/0/1 | 1 warp-shared | 1 padded"),
     ],
 )
 def test_kernels_compile_without_a_gpu(key: str, row: str, capsys: pytest.CaptureFixture[str]) -> None:

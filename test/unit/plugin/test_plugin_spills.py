@@ -17,6 +17,7 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 
 import triton_linear
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.hook import pinned
 from triton_linear.kept import store
 from triton_linear.ptxas.cubin import usage
@@ -162,6 +163,8 @@ def test_on_amd_what_is_taken_has_hardly_more_on_the_stack(
     given = kernel, dict(zip("MND", sizes, strict=True)), GPUTarget("hip", arch, 64), 16
     stock = stack(compiled(*given))
     alone, _ = with_plugin(*given, occupancy=False)
+    if stack(alone) <= stock + SLACK and installed_release() < (3, 9):
+        pytest.skip("with this Triton's LLVM the kernel spills nothing more, so it is not compared")
     taken, report = with_plugin(*given)
     assert stack(alone) > stock + SLACK, "it is compared"
     assert stack(taken) <= stock + SLACK
