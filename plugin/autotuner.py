@@ -56,14 +56,14 @@ class Switch(Protocol):
 class _Trial(threading.local):
     """The state of one thread that measures configurations.
 
-    doubled: each configuration is measured with the plugin and without. comparing: a configuration is
-    being measured with the plugin, and its binary is not yet compared with stock Triton's. same_binary: the
-    result of that comparison. timings: of the configurations whose binary is the same.
-    """
+    doubled: each configuration is measured with the plugin and without. measures: one is being measured with
+    the plugin. comparing: the same, and its binary is not yet compared with stock Triton's. same_binary: the
+    result of that comparison. timings: of the configurations whose binary is the same."""
 
     def __init__(self) -> None:
         self.doubled = False
         self.comparing = False
+        self.measures = False
         self.same_binary = False
         self.timings: dict[Any, Any] = {}
 
@@ -81,11 +81,16 @@ class Autotuning:
         self._reason = ""
         self._warned = False
 
+    @property
+    def measures(self) -> bool:
+        """True if this thread measures a configuration with the plugin, beside one without it."""
+        return self._trial.measures
+
     def follow(self, setting: Setting | None) -> None:
         """Wrap Triton's methods if `setting` asks for it; else restore them. Called when the setting in force
         changes."""
         self._restore_caches()
-        if setting is None or not setting.options.autotune:
+        if setting is None or not setting.options.autotunes:
             for patch in reversed(self._patches):
                 patch.undo()
             self._patches = ()
@@ -123,7 +128,7 @@ class Autotuning:
 
     def _applies(self) -> bool:
         setting = self._switch.current()
-        return setting is not None and setting.options.autotune
+        return setting is not None and setting.options.autotunes
 
     def _wrap_prune_configs(self, stock: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
         @functools.wraps(stock)
@@ -142,11 +147,12 @@ class Autotuning:
             if mark_of(config) == OFF:
                 known = trial.timings.get(marked(config, None))
                 return stock(tuner, *args, config=config, **meta) if known is None else known
-            trial.comparing, trial.same_binary = trial.doubled, False
+            trial.comparing = trial.measures = trial.doubled
+            trial.same_binary = False
             try:
                 timing = stock(tuner, *args, config=config, **meta)
             finally:
-                trial.comparing = False
+                trial.comparing = trial.measures = False
             if trial.same_binary:
                 trial.timings[config] = timing
             return timing
@@ -188,7 +194,7 @@ class Autotuning:
     def _replace_cache(self, tuner: Any) -> None:
         """Replace an autotuner's cache by the one for the setting in force."""
         setting = self._switch.current()
-        if setting is None or not setting.options.autotune:
+        if setting is None or not setting.options.autotunes:
             return
         with self._lock:
             if tuner not in self._replaced_caches:

@@ -24,9 +24,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import environment, limited, user_passes
+from triton_linear import environment, fallback, limited, user_passes
 from triton_linear.decisions import NONE
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Stages
@@ -37,6 +37,9 @@ from triton_linear.setting import FINGERPRINT, Options, Setting
 from triton_linear.state import State
 from triton_linear.user_passes import UserPass
 from triton_linear.wrapping import are_own, wrap_stages
+
+if TYPE_CHECKING:
+    from triton_linear.contest import Contests
 
 
 def install(
@@ -58,6 +61,7 @@ def install(
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
     cache: bool = True,
+    wait: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -82,6 +86,8 @@ def install(
     patterns.
     report: a file to which each compile, in any process, appends its `Report` as a line of JSON.
     cache: keep the results of the passes on disk, in Triton's cache, and reuse them.
+    wait: compile a kernel with the plugin before its first launch. False: the first launch runs stock Triton's
+    kernel, ours is compiled beside the program, and launches take turns until the faster kernel is known.
     on_report: a function that is called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` if this package does not work with the installed Triton.
@@ -108,6 +114,7 @@ def install(
         _patterns(gluon),
         os.path.abspath(report) if report else "",
         cache,
+        wait,
     )
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
@@ -148,6 +155,7 @@ def enabled(
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
     cache: bool = True,
+    wait: bool = True,
     on_report: Callable[[Report], object] | None = None,
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block. The block gets a list that fills with the reports of its
@@ -173,6 +181,7 @@ def enabled(
         _patterns(gluon),
         os.path.abspath(report) if report else "",
         cache,
+        wait,
     )
     return _block(options, _listeners(on_report))
 
@@ -322,10 +331,47 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(stock)
     def _do_compile(self: object, key: str, *args: object, **kwargs: object) -> object:
         setting = _state.current()
+        key = _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0])
+        if setting is not None and not setting.options.wait and _may_contest(setting, *args):
+            with _state.pinned(None):
+                kernel = stock(self, key, *args, **kwargs)
+            return _entered(kernel, setting, self, key, *args)
         with _state.pinned(setting), _pinned_submissions(setting):
-            return stock(self, _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0]), *args, **kwargs)
+            return stock(self, key, *args, **kwargs)
 
     return _do_compile
+
+
+def _may_contest(setting: Setting, *given: Any) -> bool:
+    """True if a kernel that is compiled for a launch may enter a contest. given: the arguments of `_do_compile`
+    after the key."""
+    from triton.runtime import _async_compile
+
+    *_, warmup = given
+    asked = warmup or setting.options.passes or _state.autotuning.measures or _state.is_pinned()
+    return not asked and _async_compile.active_mode.get() is None
+
+
+def _entered(kernel: Any, setting: Setting, function: Any, key: str, *given: Any) -> Any:
+    """The kernel to launch. kernel: stock Triton's, or None if it is not to be launched. The rest: as given to
+    `_do_compile`."""
+    if kernel is None:
+        return None
+    _, device, _, options, *_ = given
+    try:
+        return _contests().enter(kernel, options, setting, function.device_caches[device][0], key)
+    except Exception as error:
+        if setting.options.strict:
+            raise
+        fallback.warn(setting, kernel.name, str(kernel.metadata.target), error, {})
+        return kernel
+
+
+@functools.cache
+def _contests() -> Contests:
+    from triton_linear.contest import Contests
+
+    return Contests()
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def follow(setting: Setting | None) -> None:
             _forget_backend_hash()
         if setting is not None:
             _patch_pools()
-            if setting.options.autotune:
+            if setting.options.autotunes:
                 tuning.wrap()
     except Exception:
         _log.debug("torch.compile is not as expected", exc_info=True)
@@ -147,7 +147,7 @@ class Job:
 
         environment.come_first()  # the job may be what imports Triton
         contexts: list[AbstractContextManager[object]] = []
-        if self.options is not None and self.options.autotune:
+        if self.options is not None and self.options.autotunes:
             environment.after_import(tuning.MODULE, tuning.wrap)
         if self.options is not None or _state.current() is not None:
             contexts.append(

@@ -84,7 +84,7 @@ def _applies(configs: Sequence[Any], inductor_meta: Mapping[str, Any]) -> bool:
     setting = _state.current()
     return (
         setting is not None
-        and setting.options.autotune
+        and setting.options.autotunes
         and os.environ.get("TRITON_INTERPRET", "0") != "1"
         and not any(map(mark_of, configs))
         and not any(inductor_meta.get(name) for name in _DETERMINISTIC)

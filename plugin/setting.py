@@ -54,6 +54,8 @@ class Options:
     gluon: patterns of the Gluon kernels whose layouts may be changed; "*" for all.
     report: a file to which each compile appends its report as a line of JSON; "" for none.
     cache: keep the results of a compile on disk, and reuse them.
+    wait: a first launch waits until the plugin has compiled the kernel. False: it runs stock Triton's, ours is
+    compiled beside the program, and launches take turns until the faster kernel is known (`contests`).
 
     The other options are for measuring; `install` and `enabled` do not take them:
 
@@ -87,6 +89,7 @@ class Options:
     gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
     report: str = field(default="", metadata=ASIDE)
     cache: bool = field(default=True, metadata=ASIDE)
+    wait: bool = field(default=True, metadata=ASIDE)
     staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
@@ -100,7 +103,7 @@ class Options:
     nops: int = field(default=0, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune", "cache"):
+        for name in _FLAGS:
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
@@ -157,6 +160,12 @@ class Options:
         return self.pipeline
 
     @property
+    def autotunes(self) -> bool:
+        """True if autotuners measure each configuration with the plugin and without it. With contests they
+        always do: what they measure must not be turns of one."""
+        return self.autotune or not self.wait
+
+    @property
     def changes_code(self) -> bool:
         """True if some pass may change a kernel; otherwise only registers are ours."""
         return self.assign or self.lower or self.reductions or self.free or bool(self.passes)
@@ -175,6 +184,7 @@ class Options:
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 
+_FLAGS = ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune", "cache", "wait")
 _BESIDE_DECISIONS = (
     "strict",
     "dump",
@@ -185,6 +195,7 @@ _BESIDE_DECISIONS = (
     "autotune",
     "everywhere",
     "cache",
+    "wait",
 )
 """The options that do not affect which variant of a kernel is fastest."""
 

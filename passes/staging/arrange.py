@@ -37,6 +37,7 @@ def seen_through(encoding: SwizzledShared, turned: Sequence[int], type_: str) ->
     """The text of a type whose memory gets an encoding, seen through a view whose dimension `i` is dimension
     `turned[i]` of the memory.
 
+    >>> from triton_linear.dialect.encodings import parse
     >>> text = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0, 1, 2]}>"
     >>> seen_through(replace(parse(text), vec=8, order=(2, 1, 0)), (0, 2, 1), text)
     '#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 1, order = [1, 2, 0]}>'

@@ -64,8 +64,8 @@ def owned_memory(ops: Sequence[Operation]) -> Iterator[Owned]:
 
 
 def _follow(allocated: Value, rank: int, found: Owned, producers: Mapping[Value, Operation]) -> bool:
-    """Find what stands for the memory of an allocation with this many dimensions. False if not all that reaches it
-    is known."""
+    """Find what stands for the memory of an allocation of this rank. False if not all that reaches it is
+    known."""
     pending = [(allocated, tuple(range(rank)))]
     while pending:
         value, turned = pending.pop()

@@ -1,0 +1,89 @@
+"""The driver's events: what is called, in which mode, and what becomes of its errors."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from triton_linear.contests.events import Clock, clock_of
+
+DRIVER = """
+static int mode = 0, made = 0, gone = 0, asked_strictly = 0, now = 0, ready = 1, fails = 0, capturing = 0;
+struct event { int time; };
+static struct event events[64];
+int FN(EventCreate)(void **event, unsigned flags) { if (fails) return 2; *event = &events[made++]; return 0; }
+int FN(EventRecord)(struct event *event, void *stream) { event->time = now += 3; return fails; }
+int FN(EventElapsedTime)(float *ms, struct event *begin, struct event *end) {
+    asked_strictly += mode != 2;
+    if (!ready) return 600;
+    *ms = end->time - begin->time;
+    return 0;
+}
+int FN(EventDestroy)(void *event) { gone++; return 0; }
+int FN(StreamIsCapturing)(void *stream, int *found) { *found = capturing; return 0; }
+int FN(ThreadExchangeStreamCaptureMode)(int *other) {
+    int before = mode; mode = *other; *other = before; return 0;
+}
+void set(int ready_, int fails_, int capturing_) { ready = ready_; fails = fails_; capturing = capturing_; }
+int figure(int which) { return which == 0 ? made : which == 1 ? gone : which == 2 ? asked_strictly : mode; }
+"""
+NAMES = {"cuda": {"EventDestroy": "cuEventDestroy_v2"}, "hip": {"EventCreate": "hipEventCreateWithFlags"}}
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def driver(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Clock, ctypes.CDLL]:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    prefix, names = {"cuda": "cu", "hip": "hip"}[request.param], NAMES[request.param]
+    text = re.sub(r"FN\((\w+)\)", lambda found: names.get(found[1], f"{prefix}{found[1]}"), DRIVER)
+    source, library = tmp_path / "driver.c", tmp_path / "driver.so"
+    source.write_text(text)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    clock = clock_of(request.param, lambda: str(library))
+    assert clock is not None
+    return clock, ctypes.CDLL(str(library))
+
+
+def test_an_interval_is_the_time_between_its_events(driver: tuple[Clock, ctypes.CDLL]) -> None:
+    clock, library = driver
+    interval = clock.interval()
+    interval.begin(0)
+    library.set(0, 0, 0)
+    interval.end(0)
+    assert interval.milliseconds() is None, "the GPU is not done"
+    library.set(1, 0, 0)
+    assert interval.milliseconds() == 3.0
+    assert library.figure(2) == 0, "asked in the relaxed mode"
+    assert library.figure(3) == 0, "and the thread's own mode is back"
+    assert library.figure(0) == 2
+    del interval
+    assert library.figure(1) == 2
+
+
+def test_errors_are_raised(driver: tuple[Clock, ctypes.CDLL]) -> None:
+    clock, library = driver
+    interval = clock.interval()
+    library.set(1, 2, 0)
+    with pytest.raises(OSError, match="answers 2"):
+        interval.begin(0)
+    with pytest.raises(OSError, match="answers 2"):
+        clock.interval()
+
+
+def test_a_capture_is_seen(driver: tuple[Clock, ctypes.CDLL]) -> None:
+    clock, library = driver
+    assert not clock.is_capturing(0)
+    library.set(1, 0, 1)
+    assert clock.is_capturing(0)
+
+
+def test_without_a_driver_there_is_no_clock(tmp_path: Path) -> None:
+    assert clock_of("cuda", lambda: str(tmp_path / "none.so")) is None
+    assert clock_of("cpu", lambda: "libc.so.6") is None
+    assert clock_of("cuda", lambda: "libc.so.6") is None, "it lacks the functions"

@@ -1,0 +1,86 @@
+"""The sequential test: drift cancels, noise seldom decides, and a real difference does."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triton_linear.contests.verdict import EQUAL, LOOKS, Side, Verdict
+
+
+def judged(speedup: float, noise: float, stragglers: float, random_: random.Random) -> tuple[Side, int]:
+    """The winner, and how many launches it took."""
+    verdict, launches = Verdict(), 0
+    while verdict.winner is None:
+        turn, side = verdict.next_turn()
+        time = math.exp(random_.gauss(0, noise)) / (speedup if side is Side.OURS else 1)
+        if random_.random() < stragglers:
+            time *= random_.uniform(2, 10)
+        verdict.add(turn, time)
+        launches += 1
+    return verdict.winner, launches
+
+
+@given(st.floats(1e-3, 1e3), st.floats(0.5, 2), st.floats(-0.05, 0.05))
+def test_an_even_drift_cancels(time: float, speedup: float, drift: float) -> None:
+    verdict = Verdict()
+    for count in range(8):
+        turn, side = verdict.next_turn()
+        verdict.add(turn, time * (1 + drift * count) / (speedup if side is Side.OURS else 1))
+    assert verdict.blocks == 2
+    assert verdict.speedup == pytest.approx(speedup)
+
+
+@given(st.permutations(range(16)))
+def test_times_come_in_any_order(order: list[int]) -> None:
+    verdict = Verdict()
+    sides = dict(verdict.next_turn() for _ in range(16))
+    assert list(sides.values()).count(Side.OURS) == 8
+    for turn in order:
+        verdict.add(turn, 1.0 if sides[turn] is Side.OURS else 3.0)
+    assert verdict.winner is Side.OURS and verdict.speedup == pytest.approx(3.0)
+
+
+def test_a_block_with_a_lost_time_does_not_count() -> None:
+    verdict = Verdict()
+    for count in range(20):
+        turn, _ = verdict.next_turn()
+        if count != 5:
+            verdict.add(turn, 1.0)
+    assert verdict.blocks == 4
+
+
+@pytest.mark.parametrize(
+    ("speedup", "noise", "ours", "launches"),
+    [
+        (0.95, 0.05, 0.01, 100),
+        (0.98, 0.05, 0.02, 260),
+        (0.98, 0.02, 0.0, 90),
+        (1.0, 0.05, 0.1, 260),
+        (1.0, 0.0, 0.0, 16),
+        (1.03, 0.02, None, 60),
+        (1.1, 0.05, None, 60),
+        (2.0, 0.15, None, 40),
+    ],
+)
+def test_how_often_and_how_fast(speedup: float, noise: float, ours: float | None, launches: int) -> None:
+    """At most this part of contests is won by ours (None: all but one in fifty), within that many launches on
+    average; one launch in fifty waits for something else."""
+    random_ = random.Random(7)
+    found = [judged(speedup, noise, 0.02 if noise > 0.02 else 0.0, random_) for _ in range(400)]
+    won = sum(winner is Side.OURS for winner, _ in found) / len(found)
+    assert won >= 0.98 if ours is None else won <= ours
+    assert sum(count for _, count in found) / len(found) <= launches
+    assert max(count for _, count in found) <= 4 * LOOKS[-1]
+
+
+def test_equal_kernels_are_known_as_such() -> None:
+    verdict = Verdict()
+    while verdict.winner is None:
+        turn, side = verdict.next_turn()
+        verdict.add(turn, 1.0 + (EQUAL / 2 if side is Side.STOCK else 0))
+    assert verdict.winner is Side.STOCK and verdict.blocks == LOOKS[0]
