@@ -151,7 +151,8 @@ class LaunchContest:
 
     def _give_up(self, error: Exception) -> None:
         """End the contest with stock Triton's kernel."""
-        _log.warning("a contest ends with stock Triton's kernel: %s: %s", type(error).__name__, error)
+        said = f"{type(error).__name__}: {error}"  # not the error, whose frames refer to kernels
+        _log.warning("a contest ends with stock Triton's kernel: %s", said)
         self._ours = None
         if not self._told:
             self._told = True

@@ -72,31 +72,36 @@ class Workers:
 
     def _serve(self) -> None:
         process: subprocess.Popen[bytes] | None = None
-        while True:
-            with self._lock:
-                self._idle += 1
-            try:
-                job, answered = self._jobs.get(timeout=_IDLE)
-            except queue.Empty:
-                job = None
-            with self._lock:
-                self._idle -= 1
-                if job is None and self._jobs.empty():
-                    self._threads -= 1
-                    self._end(process)
-                    return
-            if job is None:
-                continue
+        while (taken := self._take()) is not None:
             if process is None or process.poll() is not None:
                 process = self._start()
-            answer = self._ask(process, job)
+            answer = self._ask(process, taken[0])
             if answer is None:
                 self._end(process, kill=True)
                 process = None
             try:
-                answered(answer)
+                taken[1](answer)
             except Exception:  # the next job is none the worse for it
                 _log.exception("a contest could not begin")
+            taken = None  # nothing that it refers to is kept while this thread waits
+        self._end(process)
+
+    def _take(self) -> tuple[object, Answered] | None:
+        """The next job; None: there was none for long, and this thread ends."""
+        while True:
+            with self._lock:
+                self._idle += 1
+            try:
+                taken = self._jobs.get(timeout=_IDLE)
+            except queue.Empty:
+                taken = None
+            with self._lock:
+                self._idle -= 1
+                if taken is not None:
+                    return taken
+                if self._jobs.empty():
+                    self._threads -= 1
+                    return None
 
     def _start(self) -> subprocess.Popen[bytes] | None:
         try:
