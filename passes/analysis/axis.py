@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 
 from triton_linear.dialect.mlir_adapter import (
     DenseElementsAttr,
@@ -16,7 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.analysis import addressing, weights
-from triton_linear.passes.analysis.addresses import HINTS
+from triton_linear.passes.analysis.addresses import HINTS, results_of
 from triton_linear.passes.analysis.addressing import Affine, Mask
 
 _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
@@ -35,6 +36,7 @@ _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
 _TRANSPARENT = frozenset(
     {"ttg.convert_layout", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.bitcast"}
 )
+_CARRIES = frozenset({"scf.for", "scf.if"})
 _HINT = "tt.divisibility"
 _COMBINES = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.muli", "arith.select"})
 """Elementwise operations on masks that give a mask; `mask * mask` in a kernel is a multiplication."""
@@ -125,10 +127,21 @@ class AxisAnalysis:
             return rule(self.of(op.operands[0]), self.of(op.operands[1]))
         if name == "tt.load" and shape:
             return self._loaded(op)
+        if name in _CARRIES and (sources := self._sources(op, value)):
+            return reduce(addressing.join, map(self.of, sources))
         if weights.is_elementwise(name) and shape:
             tensors = [self.of(operand) for operand in op.operands if self._shape(operand) == shape]
             return addressing.function_of(tensors, shape)
         return Affine.unknown(shape)
+
+    @staticmethod
+    def _sources(op: Operation, value: Value) -> list[Value]:
+        """What a result of a loop or branch has the properties of: of a loop's that argument of its body, which
+        has what both the initial and the yielded values have."""
+        index = list(op.results).index(value)
+        if op.name == "scf.for":
+            return [op.regions[0].blocks[0].arguments[index + 1]]
+        return results_of(op, index)
 
     @staticmethod
     def _refine_by_hints(op: Operation, derived: Affine) -> Affine:
@@ -160,8 +173,8 @@ class AxisAnalysis:
 
     def _argument(self, value: Value) -> Affine:
         """The argument of a block. A function's argument has the divisor that its attributes promise; a
-        partition's is the captured value; a loop's has the deltas of its initial value if each iteration keeps
-        them."""
+        partition's is the captured value; a loop's has what its initial value has, as far as an iteration that
+        begins with it yields the same."""
         shape = self._shape(value)
         owner = value.owner.owner.operation
         index = value.arg_number
@@ -175,22 +188,17 @@ class AxisAnalysis:
             return Affine.unknown(shape)
         if index == 0:
             return Affine((), min(self.of(owner.operands[0]).divisor, self.of(owner.operands[2]).divisor))
-        start = self.of(owner.operands[index + 2])
-        block = owner.regions[0].blocks[0]
-        terminator = block.operations[len(block.operations) - 1].operation
-        guess = replace(start, constant=None)
+        guess = replace(self.of(owner.operands[index + 2]), constant=None)
+        yielded = _yielded(owner, index - 1)
         while True:
             # Other values are derived from the guess: if it was wrong, they must be forgotten.
             known, masks = dict(self._known), dict(self._masks)
             self._known[value] = guess
-            yielded = self.of(terminator.operands[index - 1])
-            divisor, unit = min(guess.divisor, yielded.divisor), min(guess.unit, yielded.unit)
-            if yielded.deltas == guess.deltas and (divisor, unit) == (guess.divisor, guess.unit):
+            joined = addressing.join(guess, self.of(yielded))
+            if joined == guess:
                 return guess
             self._known, self._masks = known, masks
-            if yielded.deltas != guess.deltas:
-                return Affine.unknown(shape)
-            guess = replace(guess, divisor=divisor, unit=unit)
+            guess = joined
 
     def _carried_mask(self, value: Value) -> Mask | None:
         """A mask that a loop carries, for example for the accesses of the next iteration: it is constant along
@@ -199,14 +207,12 @@ class AxisAnalysis:
         index = value.arg_number
         if owner.name != "scf.for" or index == 0:
             return None
-        block = owner.regions[0].blocks[0]
-        terminator = block.operations[len(block.operations) - 1].operation
-        guess = self.mask(owner.operands[index + 2])
+        guess, yielded = self.mask(owner.operands[index + 2]), _yielded(owner, index - 1)
         while True:
             # As in `_argument`: if the guess was wrong, values derived from it must be forgotten.
             known, masks = dict(self._known), dict(self._masks)
             self._masks[value] = guess
-            agreed = addressing.agree(guess, self.mask(terminator.operands[index - 1]))
+            agreed = addressing.agree(guess, self.mask(yielded))
             if agreed == guess:
                 return guess
             self._known, self._masks = known, masks
@@ -224,6 +230,8 @@ class AxisAnalysis:
         if name == "arith.cmpi":
             predicate = addressing.PREDICATES[op.attributes["predicate"].value]
             return addressing.compare(predicate, self.of(op.operands[0]), self.of(op.operands[1]))
+        if name in _CARRIES and (sources := self._sources(op, value)):
+            return addressing.agree(*map(self.mask, sources))
         if name in _COMBINES:
             return addressing.agree(*(self.mask(each) for each in op.operands if self._shape(each) == shape))
         if name == "ttg.convert_layout":
@@ -252,6 +260,12 @@ def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:
         splat = attribute.get_splat_value()
         return Affine.exactly(splat.value, shape) if isinstance(splat, IntegerAttr) else Affine.uniform(shape)
     return Affine.unknown(shape)
+
+
+def _yielded(loop: Operation, index: int) -> Value:
+    """What a loop carries to its next iteration as number `index`."""
+    value: Value = results_of(loop, index)[1]
+    return value
 
 
 def _may_reorder(op: Operation) -> bool:
