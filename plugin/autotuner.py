@@ -83,7 +83,8 @@ class Autotuning:
 
     @property
     def measures(self) -> bool:
-        """True if this thread measures a configuration with the plugin, beside one without it."""
+        """True if this thread is in an autotuner that measures configurations with the plugin and without, or
+        launches the one that it has chosen."""
         return self._trial.measures
 
     def follow(self, setting: Setting | None) -> None:
@@ -147,12 +148,11 @@ class Autotuning:
             if mark_of(config) == OFF:
                 known = trial.timings.get(marked(config, None))
                 return stock(tuner, *args, config=config, **meta) if known is None else known
-            trial.comparing = trial.measures = trial.doubled
-            trial.same_binary = False
+            trial.comparing, trial.same_binary = trial.doubled, False
             try:
                 timing = stock(tuner, *args, config=config, **meta)
             finally:
-                trial.comparing = trial.measures = False
+                trial.comparing = False
             if trial.same_binary:
                 trial.timings[config] = timing
             return timing
@@ -164,7 +164,11 @@ class Autotuning:
         def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
             if tuner not in self._replaced_caches:
                 self._replace_cache(tuner)
-            return stock(tuner, *args, **kwargs)
+            before, self._trial.measures = self._trial.measures, len(tuner.configs) > 1
+            try:
+                return stock(tuner, *args, **kwargs)
+            finally:
+                self._trial.measures = before
 
         return run
 

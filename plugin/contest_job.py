@@ -2,33 +2,104 @@
 
 A worker starts from stock Triton's TTGIR, so it needs neither the user's source nor its modules. Its result
 is in Triton's cache on disk, under a key of its own; a later process that wants the same kernel finds it
-there, and its contest's winner (`kept.store`)."""
+there."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from triton_linear.dialect.records import dataclass
+from triton_linear.dialect.sources import source_digest
+from triton_linear.environment import VARIABLE
 from triton_linear.kept import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
 
-_FIRST: Final = "ttgir"
+FIRST: Final = "ttgir"
 """The stage whose result a worker starts from."""
+_BEFORE: Final = ("tensordesc_meta", "triton_version")
+"""Metadata that are no options, and that stages before `llir` add."""
+
+Knobs = Mapping[str, Mapping[str, Any]]
+"""The values that a program has given Triton's knobs, by group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else changes the kernels that Triton compiles in a process: environment variables, knobs, and the
+    sources of Triton and of this package."""
+
+    environment: Mapping[str, str]
+    knobs: Knobs
+    sources: str
+
+    @classmethod
+    def here(cls) -> Surroundings | str:
+        """Those of this process; or why a worker cannot have the same."""
+        given = _knobs()
+        return given if isinstance(given, str) else cls(dict(os.environ), given, _sources())
+
+    def enter(self) -> None:
+        """Make a worker's the same. Raises RuntimeError if its sources are others."""
+        from triton import knobs  # type: ignore[import-untyped, unused-ignore]
+
+        if _sources() != self.sources:
+            raise RuntimeError("the worker found another Triton, or another version of this package")
+        for name in os.environ.keys() - self.environment.keys():
+            del os.environ[name]
+        os.environ.update({**self.environment, VARIABLE: ""})
+        for group in _groups():
+            values = vars(getattr(knobs, group))
+            if group != _HOOKS:
+                values.clear()
+            values.update(self.knobs[group])
+
+
+_HOOKS: Final = "runtime"
+"""The group of knobs with the hooks of launches and compiles."""
+_OWN: Final = "add_stages_inspection_hook"
+
+
+def _groups() -> list[str]:
+    from triton import knobs
+
+    return [name for name, found in vars(knobs).items() if isinstance(found, knobs.base_knobs)]
+
+
+def _knobs() -> Knobs | str:
+    from triton import knobs
+
+    found: dict[str, dict[str, Any]] = {}
+    for group in _groups():
+        values = found[group] = {}
+        for name, value in vars(getattr(knobs, group)).items():
+            if value is None or isinstance(value, (bool, int, float, str)):
+                values[name] = value
+            elif group != _HOOKS:
+                return f"knobs.{group}.{name} is set to an object"
+    return found
+
+
+def _sources() -> str:
+    import triton
+
+    return f"{triton.__version__} {triton.__file__} {source_digest()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """What a kernel of ours is compiled from.
 
-    key: of the kernel in Triton's cache. name: of its files there. ttgir: stock Triton's module. options:
-    those of the backend. metadata: what stock Triton's stages know of the kernel. environment: variables that
-    change what Triton compiles; a worker in which they have other values compiles nothing. code: the digest
-    of stock Triton's binary."""
+    key: of the kernel in Triton's cache. name: of its files there. ttgir: stock Triton's module. options: those
+    of the backend. metadata: what stock Triton's stages know of the kernel. code: the digest of stock Triton's
+    binary.
+    """
 
     key: str
     name: str
@@ -38,7 +109,7 @@ class Job:
     target: Any
     language: Any
     setting: Options
-    environment: Mapping[str, Any]
+    surroundings: Surroundings
     code: str
 
 
@@ -57,47 +128,36 @@ def key_of(stock: str, setting: Setting) -> str:
     return hashlib.sha256(f"{stock}-{setting.fingerprint}".encode()).hexdigest()
 
 
-def code_digest(binary: bytes) -> str:
+def _digest(binary: bytes) -> str:
     """What two kernels with the same code have in common."""
     return hashlib.sha256(binary).hexdigest()
 
 
-def environment() -> dict[str, Any]:
-    """What changes the kernels that Triton compiles in this process."""
-    from triton._C.libtriton import (  # type: ignore[import-untyped, unused-ignore]
-        get_cache_invalidating_env_vars,
-    )
-
-    return dict(get_cache_invalidating_env_vars())
-
-
-def job_of(kernel: Any, options: Any, key: str, setting: Options) -> Job:
-    """The job for our version of a kernel of stock Triton's (`CompiledKernel`). options: those of the
-    backend."""
+def job_of(kernel: Any, options: Any, key: str, setting: Options) -> Job | str:
+    """The job for our version of a kernel of stock Triton's (`CompiledKernel`); or why a worker cannot do it.
+    options: those of the backend."""
+    surroundings = Surroundings.here()
+    if isinstance(surroundings, str):
+        return surroundings
     metadata = kernel.metadata._asdict()
-    before = {name: metadata[name] for name in _BEFORE if name in metadata}
-    binary = kernel.kernel
     return Job(
         key,
         kernel.src.name[:150],
-        kernel.asm[_FIRST],
+        kernel.asm[FIRST],
         dict(vars(options)),
-        before,
+        {name: metadata[name] for name in _BEFORE if name in metadata},
         metadata["target"],
         kernel.src.language,
         setting,
-        environment(),
-        code_digest(binary),
+        surroundings,
+        _digest(kernel.kernel),
     )
-
-
-_BEFORE: Final = ("tensordesc_meta", "triton_version")
-"""Metadata that are no options, and that stages before `llir` add."""
 
 
 def answer_to(job: Job) -> Answer:
     """Compile a job, and put the kernel into Triton's cache. Nothing is launched, and nothing raised."""
     try:
+        job.surroundings.enter()
         return _answer(job)
     except Exception as error:
         return Answer(failure=f"{type(error).__name__}: {error}")
@@ -106,25 +166,34 @@ def answer_to(job: Job) -> Answer:
 def _answer(job: Job) -> Answer:
     from triton_linear.hook import pinned
 
-    if environment() != job.environment:
-        return Answer(
-            failure="the environment variables that Triton follows have changed since this process started"
-        )
     with pinned(job.setting) as reports:
         made = _compiled(job)
-        differs = made is not None and code_digest(made[1]) != job.code
+        differs = made is not None and _digest(made.binary) != job.code
         if made is not None and differs:
-            _put(job, *made)
+            _put(job, made)
     store.write(job.key, {"differs": differs})
     return Answer(differs, reports=tuple(reports))
 
 
-Made = tuple[dict[str, Any], bytes, dict[str, Any]]
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A compiled kernel. files: the result of each stage by its name, the last of which is the binary."""
+
+    metadata: dict[str, Any]
+    files: dict[str, Any]
+
+    @property
+    def binary(self) -> bytes:
+        code: bytes = list(self.files.values())[-1]
+        return code
 
 
-def _compiled(job: Job) -> Made | None:
-    """The metadata, the binary and the results of all stages; None if the kernel is stock Triton's anyway."""
-    from triton._C.libtriton import ir
+def _compiled(job: Job) -> _Made | None:
+    """The kernel; None if it is stock Triton's anyway."""
+    from triton._C.libtriton import (  # type: ignore[import-untyped, unused-ignore]
+        get_cache_invalidating_env_vars,
+        ir,
+    )
     from triton.compiler.compiler import make_backend  # type: ignore[import-untyped, unused-ignore]
 
     from triton_linear.stage import LLIRStage
@@ -138,39 +207,42 @@ def _compiled(job: Job) -> Made | None:
     ir.load_dialects(context)
     backend.load_dialects(context)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"kernel.{_FIRST}")
+        path = Path(folder, f"kernel.{FIRST}")
         path.write_text(job.ttgir)
         module = ir.parse_mlir_module(str(path), context)
     module.context = context
-    metadata = {"hash": job.key, "target": job.target, **vars(options), **job.environment, **job.metadata}
+    metadata = {"hash": job.key, "target": job.target, **vars(options), **get_cache_invalidating_env_vars()}
+    metadata.update(job.metadata)
+    files: dict[str, Any] = {FIRST: job.ttgir}
     names = list(stages)
-    files: dict[str, Any] = {_FIRST: job.ttgir}
-    for name in names[names.index(_FIRST) + 1 :]:
+    for name in names[names.index(FIRST) + 1 :]:
         stage = stages[name]
         module = files[name] = stage(module, metadata)
         if isinstance(stage, LLIRStage) and not (stage.converted or stage.alike):
             return None
-    return metadata, module, files
+    return _Made(metadata, files)
 
 
-def _put(job: Job, metadata: dict[str, Any], _: bytes, files: Mapping[str, Any]) -> None:
-    import json
-
+def _put(job: Job, made: _Made) -> None:
     from triton.runtime.cache import get_cache_manager  # type: ignore[import-untyped, unused-ignore]
 
     cache = get_cache_manager(job.key)
-    group = {f"{job.name}.{name}": cache.put(made, f"{job.name}.{name}") for name, made in files.items()}
+    files = {f"{job.name}.{stage}": result for stage, result in made.files.items()}
+    group = {file: cache.put(result, file) for file, result in files.items()}
     index = f"{job.name}.json"
-    group[index] = cache.put(json.dumps(metadata, default=vars), index, binary=False)
+    group[index] = cache.put(json.dumps(made.metadata, default=vars), index, binary=False)
     cache.put_group(index, group)
 
 
 def found(kernel: Any, key: str) -> Any:
-    """Our version of a kernel of stock Triton's, from Triton's cache: a `CompiledKernel`; None if it is not
-    there."""
+    """Our version of a kernel of stock Triton's, from Triton's cache: a `CompiledKernel` with what stages
+    before made of its source; None if it is not there."""
     from triton.compiler.compiler import CompiledKernel
     from triton.runtime.cache import get_cache_manager
 
     index = f"{kernel.src.name[:150]}.json"
     group = get_cache_manager(key).get_group(index) or {}
-    return CompiledKernel(kernel.src, group, key) if index in group else None
+    if index not in group:
+        return None
+    stock = {file: path for file, path in kernel.metadata_group.items() if not file.endswith(".json")}
+    return CompiledKernel(kernel.src, {**stock, **group}, key)

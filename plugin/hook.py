@@ -21,7 +21,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
@@ -328,43 +328,55 @@ def _key_under(setting: Setting | None, key: str) -> str:
 def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
     """Compile and cache under one setting, even if `key` was made under another one (as by `preload`)."""
 
+    signature = inspect.signature(stock)
+
     @functools.wraps(stock)
     def _do_compile(self: object, key: str, *args: object, **kwargs: object) -> object:
         setting = _state.current()
         key = _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0])
-        if setting is not None and not setting.options.wait and _may_contest(setting, *args):
+        given = signature.bind(self, key, *args, **kwargs).arguments
+        if setting is not None and not setting.options.wait and _may_contest(setting, given):
             with _state.pinned(None):
                 kernel = stock(self, key, *args, **kwargs)
-            return _entered(kernel, setting, self, key, *args)
+            if kernel is not None:
+                _enter(kernel, setting, given)
+            return kernel
         with _state.pinned(setting), _pinned_submissions(setting):
             return stock(self, key, *args, **kwargs)
 
     return _do_compile
 
 
-def _may_contest(setting: Setting, *given: Any) -> bool:
-    """True if a kernel that is compiled for a launch may enter a contest. given: the arguments of `_do_compile`
-    after the key."""
+def _may_contest(setting: Setting, given: Mapping[str, Any]) -> bool:
+    """True if a kernel that is compiled for a launch may enter a contest: a worker compiles from its TTGIR what
+    this process would. given: the arguments of `_do_compile` by name."""
+    from triton import knobs
     from triton.runtime import _async_compile
 
-    *_, warmup = given
-    asked = warmup or setting.options.passes or _state.autotuning.measures or _state.is_pinned()
-    return not asked and _async_compile.active_mode.get() is None
+    hook, compilation = knobs.runtime.add_stages_inspection_hook, knobs.compilation
+    return not (
+        given["warmup"]
+        or setting.options.passes
+        or _state.autotuning.measures
+        or _state.is_pinned()
+        or not isinstance(hook, StagesHook)
+        or hook.before is not None
+        or compilation.override
+        or getattr(compilation, "instrumentation_mode", "")
+        or getattr(given["options"], "ir_override", None)
+        or _async_compile.active_mode.get() is not None
+    )
 
 
-def _entered(kernel: Any, setting: Setting, function: Any, key: str, *given: Any) -> Any:
-    """The kernel to launch. kernel: stock Triton's, or None if it is not to be launched. The rest: as given to
-    `_do_compile`."""
-    if kernel is None:
-        return None
-    _, device, _, options, *_ = given
+def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any]) -> None:
+    """Begin the contest of a kernel of stock Triton's. given: the arguments of `_do_compile` by name."""
     try:
-        return _contests().enter(kernel, options, setting, function.device_caches[device][0], key)
+        cache = given["self"].device_caches[given["device"]][0]
+        _contests().enter(kernel, given["options"], setting, cache, given["key"])
     except Exception as error:
         if setting.options.strict:
             raise
         fallback.warn(setting, kernel.name, str(kernel.metadata.target), error, {})
-        return kernel
 
 
 @functools.cache

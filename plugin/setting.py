@@ -89,7 +89,7 @@ class Options:
     gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
     report: str = field(default="", metadata=ASIDE)
     cache: bool = field(default=True, metadata=ASIDE)
-    wait: bool = field(default=True, metadata=ASIDE)
+    wait: bool = True
     staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)

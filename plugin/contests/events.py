@@ -1,16 +1,19 @@
 """Time launches with events of the GPU's driver, called through `ctypes`.
 
 CUDA and HIP have the same six functions (CUDA Driver API, Event Management and Stream Management; HIP Runtime
-API, the same chapters). A pair of events costs a launch about a microsecond on the host; `torch.cuda.Event`
-takes a stream object, which a launch does not have, and takes longer.
+API, the same chapters). `torch.cuda.Event` takes a stream object, which a launch does not have, and takes
+longer.
 
-A thread that captures a graph, in any stream, must not ask events for their times: the capture would end with
-an error, and so would that of another thread. Within `relaxed` it may (cuThreadExchangeStreamCaptureMode)."""
+While a thread captures a graph in the usual mode, no thread may load code, make an event or ask for its time:
+the capture would end with an error. Within `relaxed` they may (cuThreadExchangeStreamCaptureMode)."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Protocol
 
 from triton_linear.dialect.records import dataclass
@@ -20,24 +23,6 @@ _NOT_READY: Final = 600
 """CUDA_ERROR_NOT_READY, hipErrorNotReady."""
 _RELAXED: Final = 2
 """CU_STREAM_CAPTURE_MODE_RELAXED, hipStreamCaptureModeRelaxed."""
-_NAMES: Final = {
-    "cuda": (
-        "cuEventCreate",
-        "cuEventRecord",
-        "cuEventElapsedTime",
-        "cuEventDestroy_v2",
-        "cuStreamIsCapturing",
-        "cuThreadExchangeStreamCaptureMode",
-    ),
-    "hip": (
-        "hipEventCreateWithFlags",
-        "hipEventRecord",
-        "hipEventElapsedTime",
-        "hipEventDestroy",
-        "hipStreamIsCapturing",
-        "hipThreadExchangeStreamCaptureMode",
-    ),
-}
 
 
 class Interval(Protocol):
@@ -47,7 +32,8 @@ class Interval(Protocol):
     def end(self, stream: int) -> None: ...
 
     def milliseconds(self) -> float | None:
-        """The time; None if the GPU is not done yet. Raises OSError if there is none."""
+        """The time; None if the GPU is not done yet. Raises OSError if there is none. Requires: this thread is
+        within `Clock.relaxed`."""
 
 
 class Clock(Protocol):
@@ -56,23 +42,57 @@ class Clock(Protocol):
     def is_capturing(self, stream: int) -> bool:
         """True if what the stream is given becomes part of a graph."""
 
+    def relaxed(self) -> AbstractContextManager[None]:
+        """Within the block this thread may do what ends captures of other streams otherwise."""
+
     def interval(self) -> Interval:
         """A new interval in the current context. Raises OSError if the driver makes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """The names of a driver's functions, and the flags of an event.
+
+    Those of the first row wait for nothing, and are called with the lock of Python's interpreter held.
+    """
+
+    elapsed: str
+    capturing: str
+    exchange_mode: str
+    create: str
+    record: str
+    destroy: str
+    flags: int
+
+
+_APIS: Final = {
+    "cuda": _Api(
+        *("cuEventElapsedTime", "cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode"),
+        *("cuEventCreate", "cuEventRecord", "cuEventDestroy_v2"),
+        0,
+    ),
+    "hip": _Api(
+        *("hipEventElapsedTime", "hipStreamIsCapturing", "hipThreadExchangeStreamCaptureMode"),
+        *("hipEventCreateWithFlags", "hipEventRecord", "hipEventDestroy"),
+        0x20000000,  # hipEventDisableSystemFence: a fence would take part of the time
+    ),
+}
+_HANDLE, _POINTER = ctypes.c_void_p, ctypes.c_void_p
+
+
+@functools.cache
+def driver_clock(backend: str) -> Clock | None:
+    """The clock of the driver that Triton uses for a backend; None if there is none."""
+    return clock_of(backend, _LIBRARIES.get(backend, str))
 
 
 def clock_of(backend: str, library: Callable[[], str]) -> Clock | None:
     """The clock of a backend ("cuda" or "hip"); None if its driver lacks a function. library: the driver's
     path."""
     try:
-        driver = ctypes.CDLL(library())
-        return _DriverClock(_Driver(*(getattr(driver, name) for name in _NAMES[backend])))
-    except (AttributeError, KeyError, OSError):
+        return _DriverClock(_Driver(_APIS[backend], library()))
+    except Exception:  # no such library, no such function, or Triton does not find it
         return None
-
-
-def driver_clock(backend: str) -> Clock | None:
-    """The clock of the driver that Triton uses for a backend; None if there is none."""
-    return clock_of(backend, _LIBRARIES.get(backend, str))
 
 
 def _hip() -> str:
@@ -86,16 +106,34 @@ def _hip() -> str:
 _LIBRARIES: Final[dict[str, Callable[[], str]]] = {"cuda": lambda: "libcuda.so.1", "hip": _hip}
 
 
-@dataclass(frozen=True, slots=True)
 class _Driver:
-    """The functions of the driver; each returns a status, 0 for success."""
+    """The functions of a driver; each returns a status, 0 for success."""
 
-    create: Callable[..., int]
-    record: Callable[..., int]
-    elapsed: Callable[..., int]
-    destroy: Callable[..., int]
-    capturing: Callable[..., int]
-    exchange_mode: Callable[..., int]
+    def __init__(self, api: _Api, library: str) -> None:
+        quick, other = ctypes.PyDLL(library), ctypes.CDLL(library)
+        self.elapsed = getattr(quick, api.elapsed)
+        self.elapsed.argtypes = [_POINTER, _HANDLE, _HANDLE]
+        self.capturing = getattr(quick, api.capturing)
+        self.capturing.argtypes = [_HANDLE, _POINTER]
+        self.exchange_mode = getattr(quick, api.exchange_mode)
+        self.exchange_mode.argtypes = [_POINTER]
+        self.create = getattr(other, api.create)
+        self.create.argtypes = [_POINTER, ctypes.c_uint]
+        self.record = getattr(other, api.record)
+        self.record.argtypes = [_HANDLE, _HANDLE]
+        self.destroy = getattr(other, api.destroy)
+        self.destroy.argtypes = [_HANDLE]
+        self.flags = api.flags
+
+    @contextmanager
+    def relaxed(self) -> Iterator[None]:
+        """As for `Clock`."""
+        mode = ctypes.c_int(_RELAXED)
+        _check(self.exchange_mode(ctypes.addressof(mode)))
+        try:
+            yield
+        finally:
+            self.exchange_mode(ctypes.addressof(mode))
 
 
 def _check(status: int) -> None:
@@ -104,13 +142,17 @@ def _check(status: int) -> None:
 
 
 class _DriverClock:
+    """The clock of a driver."""
+
     def __init__(self, driver: _Driver) -> None:
         self._driver = driver
 
     def is_capturing(self, stream: int) -> bool:
         found = ctypes.c_int()
-        status = self._driver.capturing(ctypes.c_void_p(stream), ctypes.byref(found))
-        return status != _OK or found.value != 0
+        return self._driver.capturing(stream, ctypes.addressof(found)) != _OK or found.value != 0
+
+    def relaxed(self) -> AbstractContextManager[None]:
+        return self._driver.relaxed()
 
     def interval(self) -> _EventPair:
         return _EventPair(self._driver)
@@ -121,30 +163,34 @@ class _EventPair:
 
     def __init__(self, driver: _Driver) -> None:
         self._driver = driver
-        self._begin, self._end = ctypes.c_void_p(), ctypes.c_void_p()
-        for event in (self._begin, self._end):
-            _check(driver.create(ctypes.byref(event), 0))
+        self._process = os.getpid()
+        self._found = ctypes.c_float()
+        self._time = ctypes.addressof(self._found)
+        self._events = [0, 0]
+        with driver.relaxed():
+            for number in (0, 1):
+                made = _HANDLE()
+                _check(driver.create(ctypes.addressof(made), driver.flags))
+                self._events[number] = made.value or 0
 
     def begin(self, stream: int) -> None:
-        _check(self._driver.record(self._begin, ctypes.c_void_p(stream)))
+        if status := self._driver.record(self._events[0], stream):
+            _check(status)
 
     def end(self, stream: int) -> None:
-        _check(self._driver.record(self._end, ctypes.c_void_p(stream)))
+        if status := self._driver.record(self._events[1], stream):
+            _check(status)
 
     def milliseconds(self) -> float | None:
-        found, mode = ctypes.c_float(), ctypes.c_int(_RELAXED)
-        exchange = self._driver.exchange_mode
-        _check(exchange(ctypes.byref(mode)))
-        try:
-            status = self._driver.elapsed(ctypes.byref(found), self._begin, self._end)
-        finally:
-            exchange(ctypes.byref(mode))
+        status = self._driver.elapsed(self._time, *self._events)
         if status == _NOT_READY:
             return None
         _check(status)
-        return found.value
+        return self._found.value
 
     def __del__(self) -> None:
-        for event in (self._begin, self._end):
+        if self._process != os.getpid():
+            return  # a forked child must not call the driver
+        for event in self._events:
             if event:
                 self._driver.destroy(event)

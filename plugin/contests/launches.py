@@ -9,25 +9,30 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from operator import index
+from typing import Any, Final, NamedTuple, Protocol
 
 from triton_linear.contests.events import Clock, Interval
 from triton_linear.contests.verdict import Side, Verdict
-from triton_linear.dialect.records import dataclass
 
 _log = logging.getLogger("triton_linear")
 _WAITING: Final = 64
 """Timed launches that the GPU has not done yet. While there are so many, stock Triton's kernel is launched
 untimed."""
-_ASKED_EVERY: Final = 4
+_ASKED_EVERY: Final = 16
 """Launches between two questions to the driver for finished ones."""
 _DECIDED: Final = 0.9
 """The part of a kernel's launches whose sizes must be decided before the kernel is."""
+_LEAST: Final = 64
+"""Launches that a process makes before the kernel is decided: a later one may have other sizes than those that
+an earlier one has decided."""
+_UNTIMED: Final = 16
+"""Launches in a row that the driver cannot time before the contest ends."""
 
 
 class Loaded(Protocol):
-    """A kernel that is loaded: what `JITFunction.run` reads of Triton's `CompiledKernel`."""
+    """A kernel that is loaded, or is by `run`: what `JITFunction.run` reads of Triton's `CompiledKernel`."""
 
     @property
     def run(self) -> Callable[..., Any]: ...
@@ -37,126 +42,171 @@ class Loaded(Protocol):
     def packed_metadata(self) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """A timed launch: of which size, which turn of its test, and how long."""
+class Launcher(NamedTuple):
+    """What is at hand of a kernel that is loaded: a timed launch takes no longer than stock Triton's."""
 
-    verdict: Verdict
-    number: int
-    interval: Interval
+    run: Callable[..., Any]
+    function: Any
+    packed_metadata: Any
+
+
+Winners = Mapping[int, Side]
+"""The winner of each size that is decided."""
 
 
 class LaunchContest:
     """What launches a kernel while its contest runs, in place of Triton's launcher.
 
-    Launches are compared with their like: those whose number of CTAs has as many bits. If all sizes have the
-    same winner, `closed` is called with it, and launches should no longer come here. If not, each launch goes
-    to the winner of its size, and a size that is new is measured first.
+    Launches are compared with their like: those whose number of CTAs has as many bits (their size). Once most
+    launches have sizes whose winner is the same, the contest is over. If sizes have different winners, it
+    goes on: each launch goes to the winner of its size, and a size that is new is measured first.
 
-    Stock Triton's kernel is launched, untimed, where a graph is captured and where a profiler has hooks.
+    Stock Triton's kernel is launched, untimed, where a graph is captured while its size is not decided, and
+    where a profiler has hooks.
 
-    stock: Triton's launcher of its kernel. ours: the other kernel. closed: called once with the winner, and
-    with the tests by size; the winner is None if sizes differ."""
+    stock: Triton's launcher of its kernel. ours: the other kernel. known: winners that earlier processes found.
+    decided: called with the winners and the tests by size when there is another winner. over: called once, when
+    launches should no longer come here, with the winner.
+    """
 
     def __init__(
         self,
         stock: Callable[..., Any],
         ours: Loaded,
         clock: Clock,
-        closed: Callable[[Side | None, dict[int, Verdict]], None],
+        decided: Callable[[Winners, Mapping[int, Verdict]], None],
+        over: Callable[[Side], None],
+        known: Winners | None = None,
     ) -> None:
         self._stock = stock
-        self._ours: Loaded | None = ours
+        self._ours = ours
         self._clock = clock
-        self._closed = closed
-        self._verdicts: dict[int, Verdict] = {}
+        self._decided = decided
+        self._over = over
+        self._launcher: Launcher | None = None
+        self._verdicts = {size: Verdict(winner) for size, winner in (known or {}).items()}
+        self._known = len(self._verdicts)
         self._launches: Counter[int] = Counter()
-        self._waiting: deque[_Turn] = deque()
+        self._count = 0
+        self._waiting: deque[tuple[Verdict, int, Interval]] = deque()
         self._free: list[Interval] = []
-        self._asking = threading.Lock()
-        self._loaded = False
-        self._told = False
+        self._alone = threading.Lock()
+        self._untimed = 0
+        self._ended = False
 
-    def __call__(self, x: int, y: int, z: int, stream: int, function: Any, packed: Any, *rest: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stock, name)  # for those who look at Triton's launcher
+
+    def __call__(self, x: Any, y: Any, z: Any, stream: int, function: Any, packed: Any, *rest: Any) -> Any:
         """Launch one of the kernels; the parameters are those of Triton's launcher for stock Triton's kernel:
         grid, stream, function, metadata, and `rest`: launch metadata, both hooks, and the arguments."""
-        _, enter_hook, exit_hook, *_ = rest
-        size = (x * y * z).bit_length()
+        if self._ended or _is_called(rest[1]) or _is_called(rest[2]):
+            return self._stock(x, y, z, stream, function, packed, *rest)
+        size = _size(x, y, z)
         verdict = self._verdicts.get(size) or self._verdicts.setdefault(size, Verdict())
-        side = verdict.winner
-        interval = None
-        if self._ours is None or not size or _is_called(enter_hook) or _is_called(exit_hook):
-            side = Side.STOCK
-        elif side is None:
-            self._launches[size] += 1
-            interval = self._new_interval(stream, size)
-            number, side = verdict.next_turn() if interval else (0, Side.STOCK)
-        result = self._launch(side, (x, y, z, stream), (function, packed), rest)
-        if interval:
+        self._launches[size] += 1
+        self._count += 1
+        if not self._count % _ASKED_EVERY:
+            self._collect()
+        side, interval, number = verdict.winner, None, 0
+        if side is None and size and not self._clock.is_capturing(stream) and self._loaded() is not None:
+            interval = self._begun(stream)
+            if interval is not None:
+                number, side = verdict.next_turn()
+        ours = self._loaded() if side is Side.OURS else None
+        if ours is None:
+            result = self._stock(x, y, z, stream, function, packed, *rest)
+        else:
+            try:
+                result = ours.run(x, y, z, stream, ours.function, ours.packed_metadata, *rest)
+            except RuntimeError as error:  # what Triton raises if the driver does not take a launch
+                self._give_up(error)
+                return self._stock(x, y, z, stream, function, packed, *rest)
+        if interval is not None:
             try:
                 interval.end(stream)
-                self._waiting.append(_Turn(verdict, number, interval))
+                self._waiting.append((verdict, number, interval))
             except OSError as error:
                 self._give_up(error)
         return result
 
-    def _launch(self, side: Side, grid: Sequence[int], stock: Sequence[Any], rest: Sequence[Any]) -> Any:
-        if side is Side.OURS and (ours := self._ours) is not None:
-            try:
-                return ours.run(*grid, ours.function, ours.packed_metadata, *rest)
-            except Exception as error:  # the driver took nothing, so nothing runs twice
-                self._give_up(error)
-        return self._stock(*grid, *stock, *rest)
-
-    def _new_interval(self, stream: int, size: int) -> Interval | None:
-        """What times a launch, and has begun to; None if it is not timed."""
+    def _loaded(self) -> Launcher | None:
+        """The launcher of ours; None while another thread loads it, or if it cannot be loaded."""
+        if self._launcher is not None or self._ended or not self._alone.acquire(blocking=False):
+            return self._launcher
         try:
-            if self._clock.is_capturing(stream):
-                return None
-            if self._ours is not None and not self._loaded:
-                self._ours.run  # noqa: B018  # loads it, which is no part of the first turn
-                self._loaded = True
-            if self._launches[size] % _ASKED_EVERY == 0:
-                self._collect()
-            if len(self._waiting) >= _WAITING:
-                return None
-            interval = self._free.pop() if self._free else self._clock.interval()
-            interval.begin(stream)
-            return interval
-        except Exception as error:  # the driver's, or of loading ours
+            with self._clock.relaxed():
+                run = self._ours.run
+            self._launcher = Launcher(run, self._ours.function, self._ours.packed_metadata)
+        except Exception as error:
             self._give_up(error)
+        finally:
+            self._alone.release()
+        return self._launcher
+
+    def _begun(self, stream: int) -> Interval | None:
+        """What times a launch from now on; None if it is not timed."""
+        if len(self._waiting) >= _WAITING:
             return None
+        try:
+            try:
+                interval = self._free.pop()
+            except IndexError:
+                interval = self._clock.interval()
+            interval.begin(stream)
+        except OSError as error:  # for one, this thread has no context
+            self._untimed += 1
+            if self._untimed >= _UNTIMED:
+                self._give_up(error)
+            return None
+        self._untimed = 0
+        return interval
 
     def _collect(self) -> None:
-        """Count the times of the launches that are done, and close the contest if it is decided."""
-        if not self._asking.acquire(blocking=False):
+        """Count the times of the launches that are done, and end the contest if it is decided."""
+        if not self._alone.acquire(blocking=False):
             return  # another thread does
         try:
-            while self._waiting and (time := self._waiting[0].interval.milliseconds()) is not None:
-                turn = self._waiting.popleft()
-                self._free.append(turn.interval)
-                if time > 0:
-                    turn.verdict.add(turn.number, time)
-            self._close_if_decided()
+            with self._clock.relaxed():
+                while self._waiting and (time := self._waiting[0][-1].milliseconds()) is not None:
+                    verdict, number, interval = self._waiting.popleft()
+                    self._free.append(interval)
+                    if time > 0:
+                        verdict.add(number, time)
+            self._judge()
+        except OSError as error:
+            self._give_up(error)
         finally:
-            self._asking.release()
+            self._alone.release()
 
-    def _close_if_decided(self) -> None:
-        winners = {size: verdict.winner for size, verdict in self._verdicts.items() if verdict.winner}
-        if self._told or sum(self._launches[size] for size in winners) < _DECIDED * self._launches.total():
-            return
-        self._told = True
+    def _judge(self) -> None:
+        verdicts = dict(self._verdicts)
+        winners = {size: verdict.winner for size, verdict in verdicts.items() if verdict.winner}
+        if len(winners) > self._known:
+            self._known = len(winners)
+            self._decided(winners, verdicts)
+        counted = sum(self._launches[size] for size in winners)
         sides = set(winners.values())
-        self._closed(sides.pop() if len(sides) == 1 else None, self._verdicts)
+        enough = self._count >= _LEAST and counted >= _DECIDED * self._count
+        if enough and len(sides) == 1 and not self._ended:
+            self._ended = True
+            self._over(sides.pop())
 
     def _give_up(self, error: Exception) -> None:
         """End the contest with stock Triton's kernel."""
         said = f"{type(error).__name__}: {error}"  # not the error, whose frames refer to kernels
-        _log.warning("a contest ends with stock Triton's kernel: %s", said)
-        self._ours = None
-        if not self._told:
-            self._told = True
-            self._closed(Side.STOCK, {})
+        if not self._ended:
+            self._ended = True
+            _log.warning("a contest ends with stock Triton's kernel: %s", said)
+            self._over(Side.STOCK)
+
+
+def _size(x: Any, y: Any, z: Any) -> int:
+    """The bits of the number of CTAs; 0 if there are none, or if Triton would not take the grid."""
+    try:
+        return index(x * y * z).bit_length()
+    except TypeError:
+        return 0
 
 
 def _is_called(hook: Any) -> bool:

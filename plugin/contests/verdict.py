@@ -1,8 +1,9 @@
 """Which of two kernels is faster, by a sequential test over launches that the program makes anyway.
 
-Launches of like size take turns in blocks of four, stock Triton's kernel (A) and ours (B) as A B B A, then as
-B A A B: whatever drifts evenly within a block, such as clocks or the length of a cache, cancels. A block with
-times a1, a2, b1, b2 gives one number, the logarithm of the speed of ours:
+Launches of like size take turns in blocks of four: two of stock Triton's kernel (A), two of ours (B), in an
+order that is drawn for each block. A fixed order would be in step with programs that repeat themselves every
+few launches, such as the layers of a model. A block with times a1, a2, b1, b2 gives one number, the logarithm
+of the speed of ours:
 
     d = log((a1 + a2) / (b1 + b2))
 
@@ -22,18 +23,19 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import random
 from enum import Enum
 from typing import Final
 
-LOOKS: Final = (4, 6, 8, 12, 16, 24, 32, 48, 64)
+LOOKS: Final = (8, 12, 16, 24, 32, 48, 64)
 SURE: Final = 4.0
 """Standard errors from zero. Of kernels that are 2 % slower, with 5 % of noise and one launch in 50 taking up
-to ten times as long, 1 in 200 wins (simulated, 2,000 contests); of those 5 % slower, none."""
+to ten times as long, none of 500 wins (simulated); where every fourth launch takes 30 % longer, 1 in 25."""
 WITHIN: Final = 2.0
 EQUAL: Final = 0.005
 """Half a percent: less is not worth another launch."""
 _TRIMMED: Final = 0.2
-_TURNS: Final = ("ABBA", "BAAB")
+_ORDERS: Final = ("AABB", "ABAB", "ABBA", "BAAB", "BABA", "BBAA")
 
 
 class Side(Enum):
@@ -54,12 +56,13 @@ class Verdict:
     ...     turn, side = test.next_turn()
     ...     test.add(turn, 2.0 if side is Side.STOCK else 1.0)
     >>> test.winner.value, round(test.speedup, 2), test.blocks
-    ('ours', 2.0, 4)
+    ('ours', 2.0, 8)
     """
 
-    def __init__(self) -> None:
-        self.winner: Side | None = None
-        self._turns = itertools.count()
+    def __init__(self, winner: Side | None = None) -> None:
+        self.winner = winner
+        self._numbers = itertools.count()
+        self._order = "".join(random.choices(_ORDERS, k=2 * LOOKS[-1]))  # with lost turns it may begin anew
         self._times: dict[int, dict[int, float]] = {}
         self._ratios: list[float] = []
 
@@ -75,20 +78,19 @@ class Verdict:
 
     def next_turn(self) -> tuple[int, Side]:
         """The number of the next turn, and whose it is."""
-        turn = next(self._turns)  # once each, in whichever thread
-        block, place = divmod(turn, 4)
-        return turn, Side.STOCK if _TURNS[block % 2][place] == "A" else Side.OURS
+        turn = next(self._numbers)  # once each, in whichever thread
+        return turn, Side.STOCK if self._order[turn % len(self._order)] == "A" else Side.OURS
 
     def add(self, turn: int, time: float) -> None:
         """Count the time of a turn. Requires: `time` is positive."""
-        block, place = divmod(turn, 4)
+        block = turn // 4
         times = self._times.setdefault(block, {})
-        times[place] = time
+        times[turn] = time
         if len(times) < 4:
             return
         del self._times[block]
-        letters = _TURNS[block % 2]
-        stock, ours = (sum(times[each] for each in range(4) if letters[each] == letter) for letter in "AB")
+        stock = sum(times[each] for each in times if self._order[each % len(self._order)] == "A")
+        ours = sum(times.values()) - stock
         bisect.insort(self._ratios, math.log(stock / ours))
         if self.winner is None and self.blocks in LOOKS:
             self.winner = self._judge()

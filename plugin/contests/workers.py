@@ -1,8 +1,7 @@
 """Processes that do jobs beside the program, each with a thread here that waits for it.
 
-A process reads pickled jobs from its standard input, and writes a pickled answer for each to its standard
-output.
-"""
+A process has two pipes of its own: it reads pickled jobs from one, and writes a pickled answer for each to
+the other."""
 
 from __future__ import annotations
 
@@ -10,11 +9,14 @@ import logging
 import os
 import pickle
 import queue
+import signal
 import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import IO, Any, Final
 
 _log = logging.getLogger("triton_linear")
 PATIENCE: Final = 600.0
@@ -23,68 +25,164 @@ _IDLE: Final = 30.0
 """Seconds without a job after which a process ends: each holds 300 MiB."""
 _CORES_EACH: Final = 4
 _MOST: Final = 8
+_FAILURES: Final = 3
+"""Processes in a row that end without an answer, after which none is started any more."""
+_SAID: Final = 300
+"""Characters of what a process said last."""
+
+_START: Final = (
+    "import sys; sys.path[:] = {path!r}; from triton_linear.contest_worker import main; "
+    "main({jobs}, {answers}, {patience})"
+)
+"""What a process runs: it imports what this one does, whatever lies in the current folder."""
+
+
+class Lost(Exception):
+    """A process ended without an answer, or took longer than `PATIENCE`; the message has what it said last."""
+
 
 Answered = Callable[[object], None]
+Command = Callable[[int, int], tuple[str, ...]]
+"""The command of a process, by the ends of its pipes."""
+
+
+def command(jobs: int, answers: int) -> tuple[str, ...]:
+    """What starts a worker."""
+    text = _START.format(path=list(sys.path), jobs=jobs, answers=answers, patience=PATIENCE)
+    return (sys.executable, "-c", text)
+
+
+class _Process:
+    """A process and the pipes to it."""
+
+    def __init__(self, made: Command) -> None:
+        given, jobs = os.pipe()
+        answers, told = os.pipe()
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
+        try:
+            self._process = subprocess.Popen(
+                made(given, told),
+                stdin=subprocess.DEVNULL,
+                stdout=self.said,
+                stderr=self.said,
+                pass_fds=(given, told),
+                start_new_session=True,  # an interrupt from the keyboard is the program's
+            )
+        except BaseException:
+            os.close(jobs)
+            os.close(answers)
+            self.said.close()
+            raise
+        finally:
+            os.close(given)
+            os.close(told)
+        self.jobs: IO[bytes] = os.fdopen(jobs, "wb")
+        self.answers: IO[bytes] = os.fdopen(answers, "rb")
+
+    def kill(self) -> None:
+        """End the process and what it has started."""
+        with suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def ask(self, job: object) -> Any:
+        """Its answer to a job. Raises Lost."""
+        timer = threading.Timer(PATIENCE, self.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            pickle.dump(job, self.jobs)
+            self.jobs.flush()
+            return pickle.load(self.answers)
+        except Exception as error:  # whatever else than a pickle may come
+            self.kill()
+            raise Lost(f"{type(error).__name__}; it said: {self._last_words()}") from None
+        finally:
+            timer.cancel()
+
+    def _last_words(self) -> str:
+        self._process.wait()
+        self.said.seek(0, os.SEEK_END)
+        self.said.seek(max(0, self.said.tell() - _SAID))
+        return self.said.read().decode(errors="replace").strip() or "nothing"
+
+    def end(self) -> None:
+        """Let the process end, once it has done what it is doing."""
+        for pipe in (self.jobs, self.answers, self.said):
+            with suppress(OSError):
+                pipe.close()
+        self._process.wait()
+
+    def leave(self) -> None:
+        """In a forked child: hold the pipes no longer, so that the process sees when the parent ends."""
+        with suppress(OSError), open(os.devnull, "r+b") as nothing:
+            for pipe in (self.jobs, self.answers):
+                os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
 
 
 class Workers:
     """Runs jobs in processes.
 
-    command: what starts a process. environment: what it has besides this process's. count: the most processes;
-    None: a quarter of the cores.
+    made: the command of a process. count: the most processes; None: a quarter of the cores.
     """
 
-    def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], count: int | None = None
-    ) -> None:
+    def __init__(self, made: Command = command, count: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._most = count or max(1, min(_MOST, cores // _CORES_EACH))
-        self._command = command
-        self._environment = environment
+        self._command = made
         self._forget()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
 
     def submit(self, job: object, answered: Answered) -> None:
-        """Have a process do a job; then call `answered` in another thread, once, with its answer. None: it
-        ended without one, or took longer than `PATIENCE`."""
+        """Have a process do a job; then call `answered` in another thread, once, with its answer or with a
+        `Lost`. It is not called if no process can be started, or if several have ended without an answer."""
+        if self._failures >= _FAILURES or not sys.executable or getattr(sys, "frozen", False):
+            return
         with self._lock:
             self._jobs.put((job, answered))
             if self._threads < self._most and self._jobs.qsize() > self._idle:
-                self._threads += 1
                 threading.Thread(target=self._serve, daemon=True, name="triton_linear contests").start()
+                self._threads += 1
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[tuple[object, Answered]] = queue.SimpleQueue()
         self._threads = 0
         self._idle = 0
-        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._failures = 0
+        self._processes: set[_Process] = set()
 
     def _forked(self) -> None:
-        """In a child process: its parent's jobs are none of its own, and its parent's processes must see when
-        that ends."""
-        with suppress(OSError), open(os.devnull, "r+b") as nothing:
-            for process in self._processes:
-                for pipe in filter(None, (process.stdin, process.stdout)):
-                    os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
+        """In a child process: its parent's jobs are none of its own."""
+        for process in self._processes:
+            process.leave()
         self._forget()
 
     def _serve(self) -> None:
-        process: subprocess.Popen[bytes] | None = None
+        process: _Process | None = None
         while (taken := self._take()) is not None:
-            if process is None or process.poll() is not None:
-                process = self._start()
-            answer = self._ask(process, taken[0])
-            if answer is None:
-                self._end(process, kill=True)
+            try:
+                if process is None:
+                    process = _Process(self._command)
+                    self._processes.add(process)
+                answer = process.ask(taken[0])
+                self._failures = 0
+            except (Lost, OSError) as error:
+                self._failures += 1
+                answer = error if isinstance(error, Lost) else Lost(str(error))
+                self._end(process)
                 process = None
             try:
                 taken[1](answer)
             except Exception:  # the next job is none the worse for it
                 _log.exception("a contest could not begin")
-            taken = None  # nothing that it refers to is kept while this thread waits
+            taken = answer = None  # nothing is kept while this thread waits
         self._end(process)
+
+    def _end(self, process: _Process | None) -> None:
+        if process is not None:
+            process.end()
+            self._processes.discard(process)
 
     def _take(self) -> tuple[object, Answered] | None:
         """The next job; None: there was none for long, and this thread ends."""
@@ -102,48 +200,3 @@ class Workers:
                 if self._jobs.empty():
                     self._threads -= 1
                     return None
-
-    def _start(self) -> subprocess.Popen[bytes] | None:
-        try:
-            process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **self._environment},
-                start_new_session=True,  # an interrupt from the keyboard is the program's
-            )
-        except OSError:
-            return None
-        with self._lock:
-            self._processes.add(process)
-        return process
-
-    def _end(self, process: subprocess.Popen[bytes] | None, kill: bool = False) -> None:
-        if process is None:
-            return
-        if kill:
-            process.kill()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        process.wait()
-        self._processes.discard(process)
-
-    @staticmethod
-    def _ask(process: subprocess.Popen[bytes] | None, job: object) -> object:
-        """The answer of a process; None if it ended or took too long."""
-        if process is None or process.stdin is None or process.stdout is None:
-            return None
-        timer = threading.Timer(PATIENCE, process.kill)
-        timer.daemon = True
-        timer.start()
-        try:
-            pickle.dump(job, process.stdin)
-            process.stdin.flush()
-            return pickle.load(process.stdout)
-        except Exception:  # whatever else than a pickle may come
-            return None
-        finally:
-            timer.cancel()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 
 from triton_linear import contest_job
+from triton_linear.contests import workers
+from triton_linear.contests.workers import Lost, Workers, _Process, command
 from triton_linear.decisions import NO_DECISIONS, NONE
 from triton_linear.hook import pinned
 from triton_linear.setting import Options, Setting
@@ -39,8 +44,8 @@ def test_a_worker_compiles_what_a_compile_here_does(target: GPUTarget, options: 
     backend = make_backend(target)
     key = contest_job.key_of(stock.hash, Setting(EXACT, decided=NO_DECISIONS))
     given = contest_job.job_of(stock, backend.parse_options(options), key, EXACT)
-    answer = contest_job.answer_to(given)
-    assert answer.failure == "" and answer.differs
+    assert isinstance(given, contest_job.Job)
+    assert contest_job._answer(given).differs
     found = contest_job.found(stock, key)
     assert found.kernel == ours.kernel
     ignored = {"hash"}
@@ -55,17 +60,17 @@ SCRIPT = """
 import os, sys, threading
 sys.path[:0] = {path!r}
 from autotune_support import LaunchingDriver, pointers, transposed
-from test_contests import SimulatedClock
+from contests_support import SimulatedClock
 from triton.runtime import driver
 import triton_linear
 from triton_linear import hook
-from triton_linear.contest import COMMAND, Contests
+from triton_linear.contest import Contests
 from triton_linear.contests.workers import Workers
 
 gpu = LaunchingDriver()
 driver._active = gpu
 triton_linear.install(wait=False, strict=True)
-contests = Contests(Workers(COMMAND, dict(), 1), lambda backend: SimulatedClock(gpu, lambda code: 1.0))
+contests = Contests(Workers(count=1), lambda backend: SimulatedClock(gpu, lambda code: 1.0))
 hook._contests = lambda: contests
 transposed[(4,)](*pointers(), N=64)
 """
@@ -109,3 +114,73 @@ print("parent", len(gpu.launched), status)
 """)
     assert sorted(printed.splitlines()) == ["child 5", "parent 5 0"]
     assert knobs.cache.dir == str(cache)
+
+
+def test_what_lies_in_the_current_folder_is_not_imported(cache: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pickle.py").write_text("raise SystemExit(open('imported', 'w').write('x'))")
+    with pytest.raises(Lost):
+        Path("sitecustomize.py").write_text("")
+        _Process(lambda jobs, answers: (sys.executable, "-c", "raise SystemExit")).ask(None)
+    process = _Process(command)
+    assert isinstance(process.ask(None), contest_job.Answer)
+    process.end()
+    assert not Path("imported").exists()
+
+
+def test_the_surroundings_of_a_job_are_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/their/ptxas")
+    knobs.nvidia.disable_ptxas_opt = True
+    surroundings = contest_job.Surroundings.here()
+    del knobs.nvidia.disable_ptxas_opt
+    monkeypatch.delenv("TRITON_PTXAS_PATH")
+    monkeypatch.setenv("TRITON_OTHER", "1")
+    assert isinstance(surroundings, contest_job.Surroundings)
+    before = dict(os.environ)
+    try:
+        surroundings.enter()
+        assert os.environ["TRITON_PTXAS_PATH"] == "/their/ptxas" and "TRITON_OTHER" not in os.environ
+        assert knobs.nvidia.disable_ptxas_opt is True
+        other = replace(surroundings, sources="other")
+        with pytest.raises(RuntimeError, match="another Triton"):
+            other.enter()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        vars(knobs.nvidia).pop("disable_ptxas_opt", None)
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["exit 1", "cat /dev/null", "echo not an answer >&{answers}", "sleep 60", "sleep 60 & exit 1"],
+)
+def test_a_process_that_dies_or_hangs_is_lost(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 1.0)
+    process = _Process(lambda jobs, answers: ("bash", "-c", program.format(answers=answers)))
+    start = time.monotonic()
+    with pytest.raises(Lost):
+        process.ask({"a": "job"})
+    process.end()
+    assert time.monotonic() - start < 10
+
+
+def test_after_a_few_losses_none_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    pool = Workers(lambda *_: ("bash", "-c", f"echo begun >> {starts}; echo why >&2; exit 1"), count=1)
+    answers: list[object] = []
+    for count in range(6):
+        pool.submit("job", answers.append)
+        until = time.monotonic() + 20
+        while len(answers) <= min(count, 2) and time.monotonic() < until:
+            time.sleep(0.01)
+    assert len(starts.read_text().split()) == 3 == len(answers)
+    assert all("why" in str(answer) for answer in answers)
+
+
+def test_a_command_that_is_not_there_is_lost() -> None:
+    answered = threading.Event()
+    answers: list[object] = []
+    Workers(lambda *_: ("/nonexistent",), count=1).submit(
+        "job", lambda answer: (answers.append(answer), answered.set())
+    )
+    assert answered.wait(20) and isinstance(answers[0], Lost)

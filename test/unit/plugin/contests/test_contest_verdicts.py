@@ -25,21 +25,21 @@ def judged(speedup: float, noise: float, stragglers: float, random_: random.Rand
     return verdict.winner, launches
 
 
-@given(st.floats(1e-3, 1e3), st.floats(0.5, 2), st.floats(-0.05, 0.05))
-def test_an_even_drift_cancels(time: float, speedup: float, drift: float) -> None:
+@given(st.floats(1e-3, 1e3), st.floats(0.5, 2))
+def test_the_speed_is_that_of_the_blocks(time: float, speedup: float) -> None:
     verdict = Verdict()
-    for count in range(8):
+    for _ in range(8):
         turn, side = verdict.next_turn()
-        verdict.add(turn, time * (1 + drift * count) / (speedup if side is Side.OURS else 1))
+        verdict.add(turn, time / (speedup if side is Side.OURS else 1))
     assert verdict.blocks == 2
     assert verdict.speedup == pytest.approx(speedup)
 
 
-@given(st.permutations(range(16)))
+@given(st.permutations(range(32)))
 def test_times_come_in_any_order(order: list[int]) -> None:
     verdict = Verdict()
-    sides = dict(verdict.next_turn() for _ in range(16))
-    assert list(sides.values()).count(Side.OURS) == 8
+    sides = dict(verdict.next_turn() for _ in range(32))
+    assert list(sides.values()).count(Side.OURS) == 16
     for turn in order:
         verdict.add(turn, 1.0 if sides[turn] is Side.OURS else 3.0)
     assert verdict.winner is Side.OURS and verdict.speedup == pytest.approx(3.0)
@@ -57,11 +57,11 @@ def test_a_block_with_a_lost_time_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("speedup", "noise", "ours", "launches"),
     [
-        (0.95, 0.05, 0.01, 100),
+        (0.95, 0.05, 0.01, 120),
         (0.98, 0.05, 0.02, 260),
-        (0.98, 0.02, 0.0, 90),
+        (0.98, 0.02, 0.0, 120),
         (1.0, 0.05, 0.1, 260),
-        (1.0, 0.0, 0.0, 16),
+        (1.0, 0.0, 0.0, 32),
         (1.03, 0.02, None, 60),
         (1.1, 0.05, None, 60),
         (2.0, 0.15, None, 40),
@@ -84,3 +84,19 @@ def test_equal_kernels_are_known_as_such() -> None:
         turn, side = verdict.next_turn()
         verdict.add(turn, 1.0 + (EQUAL / 2 if side is Side.STOCK else 0))
     assert verdict.winner is Side.STOCK and verdict.blocks == LOOKS[0]
+
+
+@pytest.mark.parametrize(("period", "most"), [(2, 0.02), (4, 0.1), (8, 0.02)])
+def test_programs_that_repeat_themselves_do_not_decide(period: int, most: float) -> None:
+    """Every so many launches take 30 % longer, and ours is 2 % slower."""
+    random_ = random.Random(3)
+    won = 0
+    for _ in range(200):
+        verdict, launches = Verdict(), 0
+        while verdict.winner is None:
+            turn, side = verdict.next_turn()
+            time = math.exp(random_.gauss(0, 0.01)) * (1.02 if side is Side.OURS else 1.0)
+            verdict.add(turn, time * (1.3 if launches % period == 0 else 1.0))
+            launches += 1
+        won += verdict.winner is Side.OURS
+    assert won <= most * 200

@@ -2,164 +2,86 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from autotune_support import LaunchingDriver, doubled, gpu, pointers, transposed
-from triton import knobs
+from autotune_support import Clock, LaunchingDriver, doubled, gpu, pointers, transposed
+from contests_support import (
+    SIZE,
+    Beside,
+    Contested,
+    SimulatedClock,
+    installed,
+    kept_jobs,
+    later_process,
+    launch,
+)
+from triton import Config, autotune, knobs
 
 import triton_linear
 from triton_linear import contest_job, hook
-from triton_linear.contest import COMMAND, Contests
-from triton_linear.contests import workers
 from triton_linear.contests.workers import Workers
-from triton_linear.kept import store
+from triton_linear.setting import Options
 
-__all__ = ["gpu"]
-
-SIZE = {"N": 64}
-READ, WRITE = store.read, store.write
-
-
-class SimulatedClock:
-    """A clock of a GPU on which a launch takes as long as it is told; all are done at once."""
-
-    def __init__(self, gpu: LaunchingDriver, milliseconds: Callable[[bytes], float]) -> None:
-        self.gpu = gpu
-        self.milliseconds_of = milliseconds
-        self.capturing = False
-        self.timed = 0
-
-    def is_capturing(self, stream: int) -> bool:
-        return self.capturing
-
-    def interval(self) -> SimulatedInterval:
-        return SimulatedInterval(self)
-
-
-class SimulatedInterval:
-    def __init__(self, clock: SimulatedClock) -> None:
-        self.clock = clock
-        self.time: float | None = None
-
-    def begin(self, stream: int) -> None:
-        self.time = None
-
-    def end(self, stream: int) -> None:
-        self.clock.timed += 1
-        self.time = self.clock.milliseconds_of(self.clock.gpu.launched[-1])
-
-    def milliseconds(self) -> float | None:
-        return self.time
-
-
-class Beside:
-    """Workers whose answers a test waits for."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, clock: SimulatedClock | None, workers: Workers) -> None:
-        self.answers: list[Any] = []
-        self.answered = threading.Event()
-        submit = workers.submit
-
-        def noting(job: Any, answered: Callable[[Any], None]) -> None:
-            def done(answer: Any) -> None:
-                answered(answer)
-                self.answers.append(answer)
-                self.answered.set()
-
-            submit(job, done)
-
-        monkeypatch.setattr(workers, "submit", noting)
-        contests = Contests(workers, lambda backend: clock)
-        monkeypatch.setattr(hook, "_contests", lambda: contests)
-
-    def wait(self) -> Any:
-        assert self.answered.wait(120)
-        self.answered.clear()
-        return self.answers[-1]
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(store, "read", READ)  # other tests keep nothing on disk
-    monkeypatch.setattr(store, "write", WRITE)
-    triton_linear.install(wait=False, strict=True)
-    yield
-    triton_linear.uninstall()
-
-
-def launch(kernel: Any = transposed, times: int = 1, grid: int = 4) -> None:
-    for _ in range(times):
-        kernel[(grid,)](*pointers(), **SIZE)
-
-
-def later_process() -> None:
-    """Forget what this process has in memory."""
-    for kernel in (transposed, doubled):
-        kernel.device_caches.clear()
-
-
-class Contested:
-    """A contest under way: its clock, stock Triton's binary and ours."""
-
-    def __init__(
-        self, gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, speedup: Callable[[], float] = lambda: 2.0
-    ) -> None:
-        self.clock = SimulatedClock(gpu, lambda code: speedup() if code == self.stock else 1.0)
-        self.beside = Beside(monkeypatch, self.clock, Workers(COMMAND, {}, 1))
-        launch()
-        (self.stock,) = gpu.launched
-        assert self.beside.wait().differs
-        gpu.launched.clear()
+__all__ = ["gpu", "installed"]
+pytestmark = pytest.mark.usefixtures("installed")
 
 
 def test_the_first_launch_is_stock_tritons_and_the_faster_kernel_stays(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimulatedClock(gpu, lambda code: 2.0 if code == stock else 1.0)
-    beside = Beside(monkeypatch, clock, Workers(COMMAND, {}, 1))
+    beside = Beside(monkeypatch, clock, Workers(count=1))
     launch()
     (stock,) = gpu.launched
     assert clock.timed == 0
     assert beside.wait().differs
-    launch(times=40)
+    launch(times=100)
     ours = next(code for code in gpu.launched if code != stock)
-    turns = gpu.launched[1:17]
-    assert [code == stock for code in turns[:8]] == [letter == "A" for letter in "ABBABAAB"]
-    assert set(gpu.launched[21:]) == {ours}
+    turns = [code == stock for code in gpu.launched[1:33]]
+    assert all(sum(turns[first : first + 4]) == 2 for first in range(0, 32, 4))
+    assert set(gpu.launched[65:]) == {ours}
     timed = clock.timed
     launch(times=5)
     assert clock.timed == timed, "the launch path is Triton's own"
-    assert gpu.launched.count(stock) + gpu.launched.count(ours) == 46, "each launch once"
+    assert gpu.launched.count(stock) + gpu.launched.count(ours) == 106, "each launch once"
 
 
 @pytest.mark.parametrize("speedup", [2.0, 0.5])
 def test_a_later_process_begins_with_the_winner(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch, speedup: float
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, speedup: float
 ) -> None:
     contest = Contested(gpu, monkeypatch, lambda: speedup)
-    launch(times=40)
+    launch(times=100)
     last = gpu.launched[-1]
     assert (last == contest.stock) == (speedup < 1)
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(10)  # writes the winner
     later_process()
     gpu.launched.clear()
     timed = contest.clock.timed
-    launch(times=4)
-    assert gpu.launched == [last] * 4 and contest.clock.timed == timed
+    launch(times=100)
+    assert gpu.launched == [last] * 100 and contest.clock.timed == timed
+    assert not contest.runs and contest.kernel.kernel == last
 
 
-def test_each_size_keeps_its_winner(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_process_measures_other_sizes(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = 4
+    contest = Contested(gpu, monkeypatch, lambda: 0.5 if grid == 4 else 2.0)
+    launch(times=100)
+    assert gpu.launched[-1] == contest.stock
+    later_process()
+    grid = 4000
+    gpu.launched.clear()
+    launch(times=100, grid=grid)
+    assert set(gpu.launched[:32]) != {contest.stock} and gpu.launched[-1] != contest.stock
+
+
+def test_each_size_keeps_its_winner(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     grid = 4
     contest = Contested(gpu, monkeypatch, lambda: 2.0 if grid == 4 else 0.5)
-    for _ in range(40):
-        for grid in (4, 400):  # the clock reads it
+    for _ in range(80):
+        for grid in (4, 400):
             launch(grid=grid)
     gpu.launched.clear()
     timed = contest.clock.timed
@@ -167,14 +89,27 @@ def test_each_size_keeps_its_winner(
         launch(grid=grid)
     assert [code == contest.stock for code in gpu.launched] == [False, False, True, True, False]
     assert contest.clock.timed == timed
-    for grid in (4000,) * 40:
+    for grid in (4000,) * 80:
         launch(grid=grid)
     assert gpu.launched[-1] == contest.stock and contest.clock.timed > timed
 
 
-def test_a_graph_gets_stock_tritons_kernel(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
+def test_a_rare_size_does_not_keep_the_contest_open(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    contest = Contested(gpu, monkeypatch)
+    launch(times=3, grid=400)
+    launch(times=200)
+    assert not contest.runs
+
+
+def test_a_graph_gets_stock_tritons_kernel_which_lives_on(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unloaded: list[Any] = []
+    load = gpu.load_binary
+    monkeypatch.setattr(gpu, "load_binary", lambda name, code, *rest: (code, *load(name, code, *rest)[1:]))
+    monkeypatch.setattr(gpu, "unload_module", unloaded.append)
     contest = Contested(gpu, monkeypatch)
     launch(times=6)
     contest.clock.capturing = True
@@ -182,59 +117,95 @@ def test_a_graph_gets_stock_tritons_kernel(
     launch(times=20)
     assert gpu.launched == [contest.stock] * 20 and contest.clock.timed == 6
     contest.clock.capturing = False
-    launch(times=40)
+    launch(times=100)
     assert gpu.launched[-1] != contest.stock
+    gc.collect()
+    assert unloaded == []
 
 
 @pytest.mark.skipif(not hasattr(knobs.runtime.launch_enter_hook, "add"), reason="this Triton has one hook")
-def test_a_profiler_sees_stock_tritons_kernel(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profiler_sees_stock_tritons_kernel(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     contest = Contested(gpu, monkeypatch)
-    profiler = print
-    knobs.runtime.launch_enter_hook.add(profiler)
+    seen: list[Any] = []
+    knobs.runtime.launch_enter_hook.add(seen.append)
     try:
         launch(times=5)
     finally:
-        knobs.runtime.launch_enter_hook.remove(profiler)
+        knobs.runtime.launch_enter_hook.remove(seen.append)
     assert gpu.launched == [contest.stock] * 5 and contest.clock.timed == 0
 
 
+class Refusing(list[bytes]):
+    """Launches of a driver that takes only one kernel."""
+
+    def __init__(self, code: bytes) -> None:
+        super().__init__()
+        self.code = code
+
+    def append(self, code: bytes) -> None:
+        if code != self.code:
+            raise RuntimeError("the driver refuses it")
+        super().append(code)
+
+
 @pytest.mark.parametrize("fails", ["load_binary", "launch"])
+@pytest.mark.parametrize("decided", [False, True])
 def test_where_ours_fails_the_launch_is_stock_tritons(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch, fails: str
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, fails: str, decided: bool
 ) -> None:
     """Each launch is done once, and the contest is over."""
     contest = Contested(gpu, monkeypatch)
-    load_binary, launched = gpu.load_binary, gpu.launched
-
-    class Refusing(list[bytes]):
-        def append(self, code: bytes) -> None:
-            if code != contest.stock:
-                raise RuntimeError("the driver refuses it")
-            super().append(code)
+    if decided:
+        launch(times=100)
+        later_process()
+    load_binary, gpu.launched = gpu.load_binary, Refusing(contest.stock)
 
     def refusing(name: str, code: bytes, *rest: Any) -> Any:
         if code != contest.stock:
             raise RuntimeError("the driver cannot load it")
         return load_binary(name, code, *rest)
 
-    if fails == "launch":
-        gpu.launched = launched = Refusing()
-    else:
+    if fails == "load_binary":
         monkeypatch.setattr(gpu, "load_binary", refusing)
-    launch(times=7)
-    assert launched == [contest.stock] * 7
+    launch(times=20)
+    assert gpu.launched == [contest.stock] * 20
     timed = contest.clock.timed
     launch(times=7)
-    assert launched == [contest.stock] * 14 and contest.clock.timed == timed
+    assert gpu.launched == [contest.stock] * 27 and contest.clock.timed == timed and not contest.runs
+
+
+def test_an_exception_of_the_users_goes_through(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a handler of a signal that comes when ours is launched already."""
+    contest = Contested(gpu, monkeypatch)
+    launch(times=8)
+    gpu.launched.clear()
+
+    def launched(*given: Any) -> None:
+        gpu.launched.append(b"ours")
+        raise TimeoutError("alarm")
+
+    contest.kernel._run._launcher = contest.kernel._run._launcher._replace(run=launched)
+    before = contest.kernel._run._count
+    with pytest.raises(TimeoutError):
+        launch(times=8)
+    assert len(gpu.launched) == contest.kernel._run._count - before
+
+
+@pytest.mark.parametrize("grid", ["numpy", "lambda"])
+def test_grids_of_all_kinds(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, grid: str) -> None:
+    numpy = pytest.importorskip("numpy")
+    Contested(gpu, monkeypatch)
+    given = (numpy.int64(4),) if grid == "numpy" else lambda meta: (meta["N"] // 16,)
+    for _ in range(6):
+        transposed[given](*pointers(), **SIZE)
+    assert len(gpu.launched) == 6 and len(set(gpu.launched)) == 2
 
 
 def test_where_both_have_the_same_code_there_is_no_contest(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimulatedClock(gpu, lambda code: 1.0)
-    beside = Beside(monkeypatch, clock, Workers(COMMAND, {}, 1))
+    beside = Beside(monkeypatch, clock, Workers(count=1))
     launch(doubled)
     assert not beside.wait().differs
     launch(doubled, times=10)
@@ -244,81 +215,109 @@ def test_where_both_have_the_same_code_there_is_no_contest(
     assert len(beside.answers) == 1, "a later process knows"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("false",), ("cat", "/dev/null"), ("echo", "not an answer"), ("sleep", "60"), ("/nonexistent",)],
-)
-def test_where_a_worker_dies_or_hangs_stock_tritons_kernel_stays(
-    gpu: LaunchingDriver,
-    installed: None,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    command: tuple[str, ...],
-) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", 1.0)
-    beside = Beside(monkeypatch, SimulatedClock(gpu, lambda code: 1.0), Workers(command, {}, 1))
-    with caplog.at_level("WARNING", "triton_linear"):
-        launch(times=3)
-        assert beside.wait() is None
-    launch(times=3)
-    assert len(gpu.launched) == 6 and len(set(gpu.launched)) == 1
-    assert len(caplog.records) == 1
-
-
-def test_threads_launch_each_once(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_launch_each_once(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     contest = Contested(gpu, monkeypatch)
-    threads = [threading.Thread(target=launch, kwargs={"times": 50}) for _ in range(8)]
+    load = gpu.load_binary
+    loaded = threading.Event()
+
+    def slow(name: str, code: bytes, *rest: Any) -> Any:
+        loaded.wait(0.2)
+        return load(name, code, *rest)
+
+    monkeypatch.setattr(gpu, "load_binary", slow)
+    threads = [threading.Thread(target=launch, kwargs={"times": 50, "grid": 4 << count}) for count in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(gpu.launched) == 400
-    launch(times=300)
+    assert len(gpu.launched) == 400 and None not in gpu.launched
+    launch(times=400)
     assert gpu.launched[-1] != contest.stock
 
 
-def test_a_warmup_and_a_pinned_thread_get_ours_at_once(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
+def test_a_warmup_and_other_settings_get_ours_at_once(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = Beside(monkeypatch, SimulatedClock(gpu, lambda code: 1.0), Workers(COMMAND, {}, 1))
-    compiled = transposed.warmup(*pointers(), grid=(1,), **SIZE)
-    launch(times=3)
-    assert set(gpu.launched) == {compiled.kernel} and beside.answers == []
+    contest = Contested(gpu, monkeypatch)
+    with hook.pinned(Options(strict=True)) as reports:
+        assert transposed.warmup(*pointers(), grid=(1,), **SIZE).kernel != contest.stock and reports
+    with triton_linear.enabled(strict=True):
+        launch()
+    assert gpu.launched[-1] != contest.stock
+    later_process()
+    assert transposed.warmup(*pointers(), grid=(1,), **SIZE).kernel != contest.stock
 
 
-def test_a_worker_that_cannot_write_says_so(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
+def test_what_a_worker_could_not_compile_alike_has_no_contest(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    kept: list[Any] = []
-    monkeypatch.setattr(hook, "_contests", lambda: Contests(Keeping(kept), lambda _: SimulatedClock(gpu, len)))
+    jobs = kept_jobs(monkeypatch, gpu)
+    with hook.pinned(None):
+        stock = transposed.warmup(*pointers(), grid=(1,), **SIZE)
+    path = tmp_path / "override.ptx"
+    path.write_text(stock.asm["ptx"].replace("ret;", "membar.gl;\n ret;"))
+    transposed[(4,)](*pointers(), **SIZE, ir_override=str(path))
+    triton_linear.uninstall()
+
+    def theirs(backend: Any = None, stages: Any = None, *rest: Any) -> Any:
+        return ("theirs", "theirs") if stages is None else None
+
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", theirs)
+    triton_linear.install(wait=False, strict=True)
+    launch()
+    triton_linear.uninstall()
+    monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", None)
+    triton_linear.install(wait=False, strict=True)
+    later_process()
+    monkeypatch.setattr(knobs.compilation, "listener", lambda **_: None)
+    launch()
+    assert jobs == [] and len(gpu.launched) == 3
+
+
+def test_without_ttgir_there_is_no_contest(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_STORE_BINARY_ONLY", "1")
+    jobs = kept_jobs(monkeypatch, gpu)
+    launch()
+    assert len(gpu.launched) == 1 and jobs == []
+
+
+def test_the_winner_has_what_stages_before_made(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    contest = Contested(gpu, monkeypatch)
+    launch(times=100)
+    assert contest.kernel.kernel != contest.stock
+    assert {"ttir", "ttgir", "llir", "ptx", "cubin"} <= set(contest.kernel.asm)
+
+
+def test_who_chooses_by_an_autotuner_has_no_contest(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the choice comes from disk: other processes launch what it has chosen."""
+    jobs = kept_jobs(monkeypatch, gpu)
+    with hook.pinned(None):
+        stock = {transposed.warmup(*pointers(), grid=(1,), **SIZE, num_warps=warps).kernel for warps in (4, 8)}
+    clock = Clock(gpu, lambda code: 2.0 if code in stock else 1.0)
+    configs = [Config({}, num_warps=4), Config({}, num_warps=8)]
+
+    def first_launched() -> bytes:
+        tuned = autotune(configs, key=[], do_bench=clock, cache_results=True)(transposed)
+        tuned[(4,)](*pointers(), **SIZE)
+        return gpu.launched[-1]
+
+    chosen = first_launched()
+    measured = clock.measured
+    later_process()
+    assert first_launched() == chosen and chosen not in stock
+    assert clock.measured == measured and jobs == []
+
+
+def test_a_worker_that_cannot_write_says_so(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = kept_jobs(monkeypatch, gpu)
     launch()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(contest_job, "_put", full)
-    answer = contest_job.answer_to(kept[0])
-    assert not answer.differs and "No space left" in answer.failure
-
-
-def test_a_worker_with_other_variables_compiles_nothing(
-    gpu: LaunchingDriver, installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept: list[Any] = []
-    monkeypatch.setattr(hook, "_contests", lambda: Contests(Keeping(kept), lambda _: SimulatedClock(gpu, len)))
-    launch()
-    monkeypatch.setenv("DISABLE_LLVM_OPT", "1")
-    assert "environment variables" in contest_job.answer_to(kept[0]).failure
-
-
-class Keeping(Workers):
-    """Workers that compile nothing."""
-
-    def __init__(self, kept: list[Any]) -> None:
-        super().__init__(COMMAND, {}, 1)
-        self.kept = kept
-
-    def submit(self, job: Any, answered: Callable[[Any], None]) -> None:
-        self.kept.append(job)
+    answer = contest_job._answer
+    with pytest.raises(OSError, match="No space left"):
+        answer(jobs[0])
