@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
+from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.passes.analysis.addresses import SINKS, passed_to, results_of, terminated
 
 # Operands that decide something, by number; the others are data.
@@ -90,7 +91,7 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
     reads and writes by one argument. Arguments of calls count as well, and what
     functions return in a module with calls.
     """
-    called = any(op.name == "tt.call" for op in ops)
+    called = any(name_of(op) == "tt.call" for op in ops)
     roots = [value for op in ops if called or op.name != "tt.return" for value in _compared_operands(op)]
     if chosen or any(op.name in _BITCASTS and is_float(op.operands[0]) for op in ops):
         roots += [value for op in ops if op.name != _ASSEMBLY for value in _deciding_operands(op)]
@@ -159,8 +160,16 @@ def _bases(pointer: Value, producers: Mapping[Value, Operation]) -> set[Value]:
     return found
 
 
+def name_of(op: Operation) -> str:
+    """The name of an operation; of a call that stands for a gather, `tt.gather`."""
+    name: str = op.name
+    if name == "tt.call" and op.attributes["callee"].value.startswith(GATHER_PREFIX):
+        return "tt.gather"
+    return name
+
+
 def _deciding_operands(op: Operation) -> Iterator[Value]:
-    name = op.name
+    name = name_of(op)
     if name in _DECIDING:
         yield from (operand for index, operand in enumerate(op.operands) if index in _DECIDING[name])
     elif name in ("tt.call", "tt.return"):
@@ -192,7 +201,7 @@ _TO_INTEGERS = ("arith.cmpf", "arith.fpto", "math.is")
 
 def _compared_operands(op: Operation) -> Iterator[Value]:
     """The floats of which an operation makes an integer or an exchange."""
-    name = op.name
+    name = name_of(op)
     if name in _HANDING_ON or (name == "tt.atomic_rmw" and op.attributes["atomic_rmw_op"].value == _EXCHANGE):
         yield from filter(is_float, op.operands)
     elif name in _UNDECIDED or (name.startswith(_UNDECIDED_DIALECTS) and not name.startswith(_TO_INTEGERS)):

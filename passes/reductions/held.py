@@ -23,13 +23,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.axis import shape_of
-from triton_linear.passes.analysis.influence import compared_values, element_of, is_float
+from triton_linear.passes.analysis.influence import compared_values, element_of, is_float, name_of
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.planning import ctas_of
 from triton_linear.passes.reductions.region import REDUCE, SCAN, commutes, is_order_free, rounds
@@ -138,16 +139,23 @@ class KeptBits:
         """The same of operations, the module first."""
         nvidia = is_for_nvidia(ops[0])
         if exact:
-            return cls(nvidia, held_values(ops, nvidia), None)
+            return cls(nvidia, held_values(ops, nvidia), None)._in_a_cluster(ops)
         chosen = any(
             not is_order_free(op, nvidia) and not all(map(is_float, op.results))
             for op in ops
             if op.name == REDUCE
         )
         counting = compared_values(ops, chosen=chosen)
-        # In a cluster nothing is left to Triton: its loads from other CTAs may pass barriers of ours.
-        alone = ctas_of(ops[0]) == 1
-        return cls(nvidia, held_values(ops, nvidia, counting) if counting and alone else frozenset(), counting)
+        held = held_values(ops, nvidia, counting) if counting else frozenset()
+        return cls(nvidia, held, counting)._in_a_cluster(ops)
+
+    def _in_a_cluster(self, ops: Sequence[Operation]) -> KeptBits:
+        """The same in a module with clusters: all values are held if anything is left to Triton, whose loads
+        from other CTAs may pass barriers of ours."""
+        if ctas_of(ops[0]) == 1:
+            return self
+        left = self.held or any(op.name == REDUCE and self.shows_order(op) for op in ops)
+        return replace(self, held=_all_values(ops)) if left else self
 
     def shows_order(self, op: Operation) -> bool:
         """True if an operation that combines elements gives other bits that count if it combines them in
@@ -195,7 +203,7 @@ def is_for_nvidia(module: Operation) -> bool:
 def _is_never_fused(op: Operation, others: frozenset[str], unless_doubles: frozenset[str]) -> bool:
     """True if an operation gives no product, or adds nothing to its operands: the caller passes the names of
     operations for one of the two questions, `unless_doubles` for operations of which that holds but for f64."""
-    name = op.name
+    name = name_of(op)
     if name in _PASSED or name in _NEVER_FUSED or name in others or name in (REDUCE, SCAN, *_ENDS, *_BRANCHES):
         return True
     if name.startswith("scf.") or name in ("tt.func", "builtin.module"):
@@ -226,7 +234,7 @@ def _copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
             steps.setdefault(source, []).extend(copies)
 
     for op in ops:
-        if op.name in _PASSED:
+        if name_of(op) in _PASSED:
             step(op.operands, op.results)
         elif op.name in (REDUCE, SCAN):
             _into_region(op, step)

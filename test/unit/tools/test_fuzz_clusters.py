@@ -14,6 +14,7 @@ from fuzz_support import break_code, break_gathers
 
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.tools.fuzzing.examine import examine_program
 from triton_linear.tools.fuzzing.run import (
     CLUSTERS,
     CTAS,
@@ -25,6 +26,7 @@ from triton_linear.tools.fuzzing.run import (
     units,
 )
 from triton_linear.tools.fuzzing.totals import Totals
+from triton_linear.tools.support.compile import DEFAULTS
 
 
 @ordered
@@ -144,3 +146,17 @@ def test_wrong_turns_in_programs_are_found(change: dict[str, Any], monkeypatch: 
 
     monkeypatch.setattr(scratch, "turns", wrong)
     assert programs().races
+
+
+@ordered
+@pytest.mark.parametrize(("target", "seed"), [("cuda:90", 8), ("cuda:100", 7), ("cuda:100", 9)])
+def test_where_bits_stay_nothing_races(target: str, seed: int) -> None:
+    """What is left to Triton loads from other CTAs, and would do so while barriers of ours are arrived at. In
+    each of these programs one did."""
+    plan = FuzzPlan(target, seed, 40, kinds=(CLUSTERS, PROGRAMS))
+    drawn = [unit for unit in units(plan) if unit.kind == PROGRAMS]
+    programs = [program for unit in drawn for program in unit.programs if program.ctas > 1]
+    assert programs
+    for number, program in enumerate(programs):
+        totals = examine_program(program, f"{number}.ttgir", replace(DEFAULTS, exact=True))
+        assert totals.wrong == totals.races == 0
