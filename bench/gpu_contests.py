@@ -1,0 +1,258 @@
+"""Contests on a GPU: who wins, what launches take on the host, and that nothing is lost or done twice.
+
+    python -m bench.gpu_contests [--output DIR]
+
+Runs kernels with `install(wait=False)`: each launch is compared with what stock Triton's gives, to the bit,
+while the contest runs and afterwards; also in two threads with streams of their own, in a CUDA graph that is
+captured in the middle, and in two processes at once that share their cache. Then both kernels are timed side
+by side, and launches on the host."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+import triton_linear
+from triton_linear.contests.launches import LaunchContest
+
+from .harness import report, results
+from .harness.options import Parser
+
+LAUNCHES = 600
+PATIENCE = 120.0
+"""Seconds to wait for the worker."""
+
+
+@triton.jit
+def transposed(x, out, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)[:, None]
+    j = tl.program_id(1) * B + tl.arange(0, B)[None, :]
+    tl.store(out + j * n + i, tl.load(x + i * n + j))
+
+
+@triton.jit
+def row_sums(x, out, n, B: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros((B,), tl.float32)
+    for first in range(0, n, B):
+        total += tl.load(x + row * n + first + tl.arange(0, B))
+    tl.store(out + row, tl.sum(total, 0))
+
+
+@triton.jit
+def turned_and_counted(x, out, n, B: tl.constexpr):
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    tl.atomic_add(out + i * B + j, tl.load(x + i * B + j).trans())
+
+
+@triton.jit
+def doubled(x, out, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + at, tl.load(x + at) * 2)
+
+
+Case = tuple[Any, Callable[[], tuple[torch.Tensor, torch.Tensor, int]], tuple[int, ...], int]
+
+
+def _bytes(n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    x = torch.randint(0, 127, (n, n), dtype=torch.int8, device="cuda")
+    return x, torch.empty_like(x), n
+
+
+def _rows(n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    return torch.randn(1024, n, device="cuda"), torch.empty(1024, device="cuda"), n
+
+
+def _counts(n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+    ones = torch.ones(n, n, dtype=torch.int32, device="cuda")
+    return ones, torch.zeros_like(ones), n
+
+
+CASES: Mapping[str, Case] = {
+    "transposed": (transposed, lambda: _bytes(4096), (32, 32), 128),
+    "transposed, small": (transposed, lambda: _bytes(512), (4, 4), 128),
+    "row sums": (row_sums, lambda: _rows(8192), (1024,), 1024),
+    "counted": (turned_and_counted, lambda: _counts(128), (1,), 128),
+    "doubled": (doubled, lambda: _rows(8192), (1024,), 1024),
+}
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """The bits of a tensor."""
+    return hashlib.sha256(tensor.cpu().contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
+
+
+def kernel_of(function: Any) -> Any:
+    """What Triton's cache has for a function that was compiled once."""
+    (kernel,) = function.device_caches[torch.cuda.current_device()][0].values()
+    return kernel
+
+
+def contested(function: Any, launch: Callable[[], None]) -> float:
+    """Wait until launches take turns, or until it is known that both kernels are the same; the seconds."""
+    start = time.monotonic()
+    while not isinstance(kernel_of(function)._run, LaunchContest) and time.monotonic() < start + PATIENCE:
+        time.sleep(0.02)
+    return time.monotonic() - start
+
+
+def host_microseconds(launch: Callable[[], None], count: int = 200) -> float:
+    """What a launch takes on the host; the least of five runs."""
+    found = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            launch()
+        found.append((time.perf_counter() - start) / count)
+    torch.cuda.synchronize()
+    return 1e6 * min(found)
+
+
+def examined(name: str, wait: float) -> dict[str, Any]:
+    """One case from its first launch to the end of its contest."""
+    function, make, grid, block = CASES[name]
+    x, out, n = make()
+
+    def launch(target: torch.Tensor = out) -> None:
+        function[grid](x, target, n, B=block)
+
+    launch()
+    torch.cuda.synchronize()
+    expected, reference = digest(out), out.clone()
+    counts = name == "counted"
+    launched = 1
+    stock = kernel_of(function)
+    found: dict[str, Any] = {"case": name, "compiled": round(contested(function, launch), 2) if wait else 0.0}
+    found["contest"] = isinstance(stock._run, LaunchContest)
+    wrong = 0
+    if found["contest"]:
+        found["host in contest"] = host_microseconds(launch, 4)
+        launched += 20
+    graph, replayed = torch.cuda.CUDAGraph(), torch.empty_like(out)
+    if not counts:
+        with torch.cuda.graph(graph):
+            launch(replayed)
+    for _ in range(LAUNCHES):
+        launch()
+        launched += 1
+        if not counts:
+            wrong += not torch.equal(out, reference)
+    streams = [torch.cuda.Stream() for _ in range(2)]
+
+    def beside(stream: torch.cuda.Stream, target: torch.Tensor) -> None:
+        with torch.cuda.stream(stream):
+            for _ in range(100):
+                launch(target)
+
+    others = [torch.zeros_like(out) for _ in streams]
+    threads = [threading.Thread(target=beside, args=pair) for pair in zip(streams, others, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    if counts:
+        wrong += int((out != launched).sum()) + sum(int((other != 100).sum()) for other in others)
+    else:
+        wrong += sum(digest(other) != expected for other in others)
+        graph.replay()
+        torch.cuda.synchronize()
+        wrong += digest(replayed) != expected
+    winner = kernel_of(function)
+    found |= {
+        "wrong": wrong,
+        "ended": not isinstance(winner._run, LaunchContest),
+        "winner": "stock" if winner is stock else "ours",
+        "host afterwards": host_microseconds(launch),
+        "bits": expected,
+    }
+    found["ratio"] = ratio(function, x, out, n, grid, block) if not counts else None
+    return found
+
+
+def ratio(function: Any, x: Any, out: Any, n: int, grid: Sequence[int], block: int) -> dict[str, float]:
+    """Stock Triton's time divided by that of each other: ours with the same bits, and what was chosen."""
+    from triton_linear.hook import pinned
+    from triton_linear.setting import Options
+
+    def microseconds(options: Options | None, mine: bool = True) -> float:
+        def launch() -> None:
+            function[tuple(grid)](x, out, n, B=block)
+
+        if not mine:
+            return float(triton.testing.do_bench(launch, warmup=10, rep=50))
+        with pinned(options):
+            return float(triton.testing.do_bench(launch, warmup=10, rep=50))
+
+    exactly = Options(exact=True)
+    turns = [(microseconds(None), microseconds(exactly), microseconds(None, False)) for _ in range(5)]
+    stock, exact, chosen = (sorted(times)[2] for times in zip(*turns, strict=True))
+    return {"exact": stock / exact, "chosen": stock / chosen}
+
+
+def markdown(result: Mapping[str, Any]) -> str:
+    """The page."""
+    heads = (
+        "case | winner | ended | wrong: | stock / ours: | stock / chosen: | compiled, s: | host, µs: | after:"
+    )
+    rows = []
+    for each in result["cases"]:
+        ratios = each["ratio"] or {}
+        figures = [ratios.get("exact"), ratios.get("chosen"), each["compiled"], each.get("host in contest")]
+        cells = ["" if figure is None else f"{figure:.2f}" for figure in (*figures, each["host afterwards"])]
+        rows.append((each["case"], each["winner"], each["ended"], each["wrong"], *cells))
+    agree = "the same bits in every launch" if result["processes agree"] else "OTHER BITS"
+    said = f"{result['device']}, Triton {result['triton']}, {result['date']}. Two processes at once: {agree}."
+    return report.page("# Contests", "", said, "", *report.table(heads, rows))
+
+
+def run_cases(wait: float = PATIENCE) -> list[dict[str, Any]]:
+    """All cases in this process."""
+    torch.manual_seed(0)
+    triton_linear.install(wait=False)
+    return [examined(name, wait) for name in CASES]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the cases, then twice in processes at once, and write the page."""
+    parser = Parser("gpu_contests", __doc__, whole=True).output()
+    parser.add_argument("--process", action="store_true", help="print what one process finds")
+    options = parser.parse_args(argv)
+    if options.process:
+        print(json.dumps(run_cases()))
+        return 0
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"TRITON_CACHE_DIR": cache}
+        command = [sys.executable, "-m", "bench.gpu_contests", "--process"]
+        both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        found = [json.loads(process.communicate()[0].splitlines()[-1]) for process in both]
+    agree = [[case["bits"] for case in cases] for cases in found]
+    wrong = sum(case["wrong"] for cases in found for case in cases)
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TRITON_CACHE_DIR"] = cache
+        cases = run_cases()
+    result = {
+        **results.versions(),
+        "device": torch.cuda.get_device_name(),
+        "cases": cases,
+        "processes agree": agree[0] == agree[1] and wrong == 0,
+    }
+    print(results.save(options.output, "contests", markdown, result), end="")
+    return int(any(case["wrong"] for case in cases) or not result["processes agree"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
