@@ -205,9 +205,7 @@ def ratio(function: Any, x: Any, out: Any, n: int, grid: Sequence[int], block: i
 
 def markdown(result: Mapping[str, Any]) -> str:
     """The page."""
-    heads = (
-        "case | winner | ended | wrong: | stock / ours: | stock / chosen: | compiled, s: | host, µs: | after:"
-    )
+    heads = "case | winner | ended | wrong: | stock / ours: | stock / chosen: | compiled: | host, µs: | after:"
     rows = []
     for each in result["cases"]:
         ratios = each["ratio"] or {}
