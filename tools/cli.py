@@ -1,5 +1,5 @@
-"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, report, doctor, opt,
-version."""
+"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, pack, unpack, report,
+doctor, opt, version."""
 
 from __future__ import annotations
 
@@ -235,6 +235,13 @@ def parser() -> argparse.ArgumentParser:
         command("tune", _tune, "measure variants of a program's kernels on this GPU, and keep which is fastest")
     )
     tune.add_file_arguments(command("decisions", _decisions, "list, move or change what `tune` has decided"))
+
+    from triton_linear.tools import pack
+
+    pack.add_arguments(
+        command("pack", pack.pack, "write the compiled kernels of a warm cache into one archive")
+    )
+    pack.add_arguments(command("unpack", pack.unpack, "put the kernels of an archive into Triton's cache"))
 
     from triton_linear.tools import report
 

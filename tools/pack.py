@@ -1,0 +1,172 @@
+"""`triton-linear pack` and `unpack`: the compiled kernels of a warm cache, and what is decided about them, as
+one archive for other machines of the same kind.
+
+    archive = tar.gz of manifest.json and the files of Triton's cache folder, this package's own folder in it
+    included manifest = GPUs, versions, and the SHA-256 of each file
+
+Triton's index of a kernel (`__grp__NAME.json`) names its files by absolute paths; in the archive it has their
+names alone, and `unpack` writes the paths of the folder where they are then."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import os
+import secrets
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from triton_linear.decisions import DecisionFile, default_file
+from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.triton_versions import found as installed
+from triton_linear.gpus import gpu_names
+from triton_linear.tools.support.errors import fail
+from triton_linear.tools.tune.file_command import as_line, later, of_line
+
+_MANIFEST: Final = "manifest.json"
+_DECISIONS: Final = "decisions.jsonl"
+_FORMAT: Final = 1
+_INDEX: Final = "__grp__"
+"""How the name of Triton's index of a kernel's files begins."""
+_CHILDREN: Final = "child_paths"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of either command."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="the archive")
+    parser.add_argument(
+        "--cache", type=Path, metavar="FOLDER", help="Triton's cache folder (default: the one that Triton uses)"
+    )
+
+
+def pack(chosen: argparse.Namespace) -> int:
+    """Write the archive."""
+    folder = _cache(chosen)
+    files = dict(_files(folder)) if folder.is_dir() else {}
+    if not files:
+        fail("has no compiled kernels", str(folder))
+    own = default_file()
+    if own.exists():
+        files[_DECISIONS] = "".join(f"{as_line(each)}\n" for each in DecisionFile(own).read()).encode()
+    manifest = {"format": _FORMAT, **_here(), "files": {name: _digest(data) for name, data in files.items()}}
+    text = json.dumps(manifest, indent=1).encode()
+    try:
+        with tarfile.open(chosen.file, "w:gz") as archive:
+            for name, data in {_MANIFEST: text, **files}.items():
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(data), 0o644
+                archive.addfile(member, io.BytesIO(data))
+    except OSError as error:
+        fail(f"cannot write: {error.strerror}", str(chosen.file))
+    print(f"{_kernels(files)} kernels, {chosen.file.stat().st_size / 2**20:.1f} MiB, packed into {chosen.file}")
+    return 0
+
+
+def unpack(chosen: argparse.Namespace) -> int:
+    """Put what an archive has into Triton's cache folder. What is there already stays."""
+    folder, files = _cache(chosen), _read(chosen.file)
+    decisions = files.pop(_DECISIONS, b"").decode()
+    written = 0
+    for name, data in files.items():
+        path = folder / name
+        if not path.exists():
+            _write(path, _with_paths(path, data))
+            written += 1
+    if decisions:
+        file = DecisionFile(default_file())
+        known = {each.circumstances: each for each in (file.read() if file.path.exists() else ())}
+        if added := list(later(known, map(of_line, decisions.splitlines()))):
+            file.put(added)
+    print(f"{_kernels(files)} kernels in {folder}; {written} of {len(files)} files were not there")
+    return 0
+
+
+def _here() -> dict[str, Any]:
+    """What an archive is for."""
+    return {"gpus": sorted(gpu_names()), "triton": installed() or "", "package": source_digest()}
+
+
+_SAYS: Final = {"gpus": "GPU", "triton": "Triton", "package": "source of this package"}
+
+
+def _cache(chosen: argparse.Namespace) -> Path:
+    from triton import knobs  # type: ignore[import-untyped, unused-ignore]
+
+    return Path(chosen.cache or knobs.cache.dir)
+
+
+def _kernels(files: Mapping[str, bytes]) -> int:
+    return sum(PurePosixPath(name).name.startswith(_INDEX) for name in files)
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of a cache, with the names that they have in an archive."""
+    for path in sorted(folder.rglob("*")):
+        temporary = ".tmp." in path.name or path.name.startswith(".") or path.parent.name.startswith("tmp.")
+        if not path.is_file() or path.name == "lock" or temporary:
+            continue
+        data = path.read_bytes()
+        if path.name.startswith(_INDEX):
+            index = json.loads(data)
+            names = {name: Path(place).name for name, place in index[_CHILDREN].items()}
+            data = json.dumps({**index, _CHILDREN: names}).encode()
+        yield path.relative_to(folder).as_posix(), data
+
+
+def _with_paths(path: Path, data: bytes) -> bytes:
+    """A file for the cache: an index names the files beside it."""
+    if not path.name.startswith(_INDEX):
+        return data
+    index = json.loads(data)
+    places = {name: str(path.parent / file) for name, file in index[_CHILDREN].items()}
+    return json.dumps({**index, _CHILDREN: places}).encode()
+
+
+def _read(path: Path) -> dict[str, bytes]:
+    """The files of an archive for this machine. Fails if it is for another one, or is damaged."""
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            found = {member.name: archive.extractfile(member) for member in archive if member.isfile()}
+            files = {name: data.read() for name, data in found.items() if data is not None}
+        manifest = json.loads(files.pop(_MANIFEST))
+        wanted, digests = {name: manifest[name] for name in _SAYS}, dict(manifest["files"])
+    except OSError as error:
+        fail(f"cannot open: {error.strerror or error}", str(path))
+    except (tarfile.TarError, EOFError, KeyError, ValueError, TypeError):
+        fail("is no archive of triton-linear pack", str(path))
+    for name, value in _here().items():
+        if value != wanted[name]:
+            fail(f"is for {_SAYS[name]} {_said(wanted[name])}; here is {_said(value)}", str(path))
+    if digests != {name: _digest(data) for name, data in files.items()} or not all(map(_is_inside, files)):
+        fail("is damaged: a file does not have the SHA-256 of the manifest", str(path))
+    return files
+
+
+def _said(value: str | list[str]) -> str:
+    text = ", ".join(value) if isinstance(value, list) else value
+    return text[:40] or "none"
+
+
+def _is_inside(name: str) -> bool:
+    """True if a name stays within the folder that it is put into."""
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file at once: processes may be reading."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        fail(f"cannot write: {error.strerror}", str(path))
