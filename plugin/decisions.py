@@ -16,10 +16,10 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from triton_linear.dialect.verdicts import folder
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NONE: Final = "none"
 FILE: Final = "decisions.sqlite"
 
+_SQLITE: Final = b"SQLite format 3"
+"""How a file of SQLite begins."""
 _APPLICATION: Final = 0x746C6431
 """SQLite's application id of our files: "tld1"."""
 _PATIENCE: Final = 30.0
@@ -182,6 +184,51 @@ def _decision(row: tuple[object, ...]) -> Decision:
     return Decision(Circumstances(*row[: len(_KEY)]), *row[len(_KEY) :])  # type: ignore[arg-type]
 
 
+def as_line(decision: Decision) -> str:
+    """A decision as a line of JSON.
+
+    Ensures: of_line(as_line(decision)) == decision.
+    """
+    import json
+
+    return json.dumps(asdict(decision.circumstances) | {name: getattr(decision, name) for name in _VALUES})
+
+
+def of_line(text: str) -> Decision:
+    """Parse a decision from a line of JSON. Raises ValueError if the line is not a decision."""
+    import json
+
+    data = json.loads(text)
+    wanted = {*_KEY, *_VALUES}
+    if not isinstance(data, dict) or set(data) != wanted:
+        raise ValueError(f"no decision: {text}")
+    figures = {"ratio", "low", "high"}
+    if not all(isinstance(data[name], (int, float) if name in figures else str) for name in wanted):
+        raise ValueError(f"no decision: {text}")
+    circumstances = Circumstances(*(data[name] for name in _KEY))
+    values: dict[str, Any] = {name: float(data[name]) if name in figures else data[name] for name in _VALUES}
+    return Decision(circumstances, **values)
+
+
+def decisions_in(path: Path) -> list[Decision]:
+    """The decisions in a file: of this package, or of lines that `triton-linear decisions export` writes.
+
+    Raises DecisionError if it is neither."""
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(_SQLITE))
+        if begins == _SQLITE:
+            return DecisionFile(path).read()
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if not lines:
+            raise ValueError("no line")
+        return [of_line(line) for line in lines]
+    except OSError as error:
+        raise DecisionError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DecisionError(f"{path}: holds no decisions of triton-linear") from error
+
+
 @dataclass(frozen=True)
 class Decisions:
     """The variants to compile, by kernel, target and ptxas. digest: of these variants; empty if there are
@@ -234,7 +281,7 @@ def load(place: str) -> Decisions:
     from triton_linear.dialect.triton_versions import found
     from triton_linear.gpus import gpu_names
 
-    return Decisions.among(DecisionFile(path).read(), found() or "", source_digest(), gpu_names())
+    return Decisions.among(decisions_in(path), found() or "", source_digest(), gpu_names())
 
 
 def file_of(place: str) -> Path:

@@ -20,12 +20,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from triton_linear.decisions import DecisionFile, default_file
+from triton_linear.decisions import DecisionFile, as_line, default_file, of_line
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.tune.file_command import as_line, later, of_line
+from triton_linear.tools.tune.file_command import later
 
 _MANIFEST: Final = "manifest.json"
 _DECISIONS: Final = "decisions.jsonl"

@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from triton_linear.decisions import (
     Circumstances,
     Decision,
     DecisionError,
     DecisionFile,
+    as_line,
     default_file,
     kernel_digest,
     now_text,
+    of_line,
     ptxas_version,
 )
 from triton_linear.dialect.sources import source_digest
@@ -45,31 +44,6 @@ def run(chosen: argparse.Namespace) -> int:
         return actions[chosen.action](file, chosen)
     except DecisionError as error:
         fail(str(error))
-
-
-def as_line(decision: Decision) -> str:
-    """A decision as a line of JSON.
-
-    Ensures: of_line(as_line(decision)) == decision.
-    """
-    return json.dumps(asdict(decision.circumstances) | {name: getattr(decision, name) for name in _NAMES})
-
-
-_NAMES = tuple(entry.name for entry in fields(Decision))[1:]
-
-
-def of_line(text: str) -> Decision:
-    """Parse a decision from a line of JSON. Raises ValueError if the line is not a decision."""
-    data = json.loads(text)
-    wanted = {entry.name for entry in fields(Circumstances)} | set(_NAMES)
-    if not isinstance(data, dict) or set(data) != wanted:
-        raise ValueError(f"no decision: {text}")
-    figures = {"ratio", "low", "high"}
-    if not all(isinstance(data[name], (int, float) if name in figures else str) for name in wanted):
-        raise ValueError(f"no decision: {text}")
-    circumstances = Circumstances(*(data[entry.name] for entry in fields(Circumstances)))
-    values: dict[str, Any] = {name: float(data[name]) if name in figures else data[name] for name in _NAMES}
-    return Decision(circumstances, **values)
 
 
 def _known(file: DecisionFile) -> list[Decision]:
