@@ -14,7 +14,6 @@ from triton_linear import __version__
 from triton_linear.decisions import NO_DECISIONS, DecisionError, Decisions, DecisionWarning, load
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
-from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Report
 from triton_linear.user_passes import UserPass
@@ -43,7 +42,6 @@ class Options:
     lower: emit code for the remaining conversions; otherwise Triton lowers them.
     occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
     reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
-    lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
     dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
     only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`) separated by colons. Stock Triton
     compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
@@ -78,7 +76,6 @@ class Options:
     lower: bool = True
     occupancy: bool = True
     reductions: bool = True
-    lowering: str = LINEAR
     dump: str = ""
     only: str = ""
     skip: str = ""
@@ -126,8 +123,6 @@ class Options:
             raise TypeError(f"passes takes what ttgir_pass makes, got {self.passes!r}")
         if any("," in each.place for each in self.passes):
             raise ValueError("passes takes files without commas, which TRITON_LINEAR divides options by")
-        if self.lowering not in STRATEGIES:
-            raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
         if self.scratch_limit is None:
             return
         if not isinstance(self.scratch_limit, int) or isinstance(self.scratch_limit, bool):

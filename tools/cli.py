@@ -108,7 +108,7 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
         help="for each kind of failure; 0: leave it as it is (default %(default)s)",
     )
     option("--results", type=Path, metavar="FILE", help="add the totals to FILE.json and FILE.md")
-    add_pipeline_options(fuzz, lowering=False)
+    add_pipeline_options(fuzz)
     option("--replay", type=Path, metavar="FILE", help="run a module that an earlier run wrote")
 
 
@@ -197,13 +197,12 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
     verify.add_argument(
         "--lowering",
-        choices=("ours", "stock", "legacy"),
+        choices=("ours", "stock"),
         default="ours",
-        help="which code to run: that of this package, what Triton itself emits, or, of this package too, what "
-        "Triton emitted before it had linear layouts (default %(default)s)",
+        help="which code to run: that of this package, or what Triton itself emits (default %(default)s)",
     )
     verify.add_argument("--json", action="store_true", help="print the results as JSON")
-    add_pipeline_options(verify, lowering=False)
+    add_pipeline_options(verify)
 
     from triton_linear.tools.diff import options as diff
     from triton_linear.tools.explain import options as explain

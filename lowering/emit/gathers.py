@@ -171,12 +171,10 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str, closes: 
     fetcher = _Fetcher(plan, values, base)
     loaded: list[str] = []
     written = 0
-    if plan.waits:
-        machine.barrier(writer, plan.scope)
     for round_, (stores, fetches) in enumerate(zip(plan.store.rounds, plan.fetches, strict=True)):
         if round_:
             machine.barrier(writer, plan.scope)
-        elif plan.stores_apart and not plan.waits:
+        elif plan.stores_apart:
             machine.keep_loads_in_flight(writer)
         for access, made in zip(stores, storing.words[round_], strict=True):
             needed = max(written, max(made) - storing.given + 1)

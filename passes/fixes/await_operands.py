@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -54,9 +54,7 @@ class AwaitOperands:
     long that takes: 13 % of them in a dot of 1024x4096x4096 by mxfp4 on an H200, none in others.
 
     Here the next iteration waits, just before it begins to make such an operand; where the accumulator is not
-    at hand there, the last dot is waited for where it is. With `at_once` it is so everywhere. Where
-    operands come through many barriers, as in the legacy lowering, ptxas of CUDA 12.8 and 12.9 was seen to read
-    accumulators before the wait that stands behind the loop.
+    at hand there, the last dot is waited for where it is.
 
     Requires: nothing. Loops other than `scf.for` stay as they are.
     Ensures: nothing that may write a left operand in registers comes, in the next iteration, before a wait for
@@ -66,8 +64,6 @@ class AwaitOperands:
         scf.for { %a = ttg.local_load %m ; %2 = ttng.warp_group_dot %a, %b, %acc {isAsync} ; scf.yield %2 }
         scf.for { %1 = ttng.warp_group_dot_wait %acc {pendings = 0} ; %a = ttg.local_load %m ; ... %a, %b, %1 }
     """
-
-    at_once: bool = field(default=False, metadata={"help": "wait for the last dot where it is"})
 
     name: ClassVar[str] = "linear-await-operands"
     summary: ClassVar[str] = "wait for dots whose operands in registers the next iteration would overwrite"
@@ -84,7 +80,7 @@ class AwaitOperands:
                 continue
             body = _Body.of(loop, producers)
             if hazard := body.hazard():
-                _await(body, _Hazard(hazard.dot) if self.at_once else hazard)
+                _await(body, hazard)
                 op.attributes[ll.AWAITED], found = UnitAttr.get(op.context), True
         return found
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.framework import diagnostics
@@ -118,18 +117,6 @@ def exact_field() -> bool:
     return field(
         default=False, metadata={"help": "leave what decides about bits of floats as it is; false by default"}
     )
-
-
-def lowering_field() -> str:
-    """The option `lowering` of a pass: the lowering strategy of conversions."""
-    help_text = f"how conversions are lowered, {' or '.join(STRATEGIES)}; {LINEAR} by default"
-    return field(default=LINEAR, metadata={"help": help_text})
-
-
-def check_lowering(name: str, lowering: str) -> None:
-    """Raise ValueError unless `lowering` is a strategy."""
-    if lowering not in STRATEGIES:
-        raise ValueError(f"{name}: no lowering '{lowering}'; there are {', '.join(STRATEGIES)}")
 
 
 def ctas_of(module: Operation) -> int:

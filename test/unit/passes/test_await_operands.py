@@ -151,7 +151,7 @@ def test_products_that_an_inner_loop_waits_for_are_none_of_the_outer_one_s(
     assert not any("dots are waited for" in remark for remark in remarks)
 
 
-@pytest.mark.parametrize("options", [{}, {"assign": False, "lowering": "legacy"}, {"lower": False}])
+@pytest.mark.parametrize("options", [{}, {"assign": False}, {"lower": False}])
 def test_the_plugin_waits_and_says_so(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
