@@ -60,9 +60,8 @@ class Options:
     free: conversions of floats are omitted, so they cost nothing and give garbage.
     free_only: the number of the one conversion that `free` omits; None for all.
     without: the name of a pass that does not run.
-    everywhere: `occupancy`, `ptxas_options` and `nops` also hold for kernels without code of ours.
+    everywhere: `occupancy` and `ptxas_options` also hold for kernels without code of ours.
     ptxas_options: further options of ptxas, divided by spaces.
-    nops: instructions that do nothing near the beginning of a kernel; each moves the rest by 16 bytes.
     rank: which assignment of layouts to take in the order of modelled cost; above 0, even if it does not pay.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
@@ -97,7 +96,6 @@ class Options:
     register_thresholds: str = field(default="", metadata=INTERNAL)
     keyed: bool = field(default=False, metadata=INTERNAL)
     ptxas_options: str = field(default="", metadata=INTERNAL)
-    nops: int = field(default=0, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         for name in _FLAGS:

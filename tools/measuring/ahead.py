@@ -179,7 +179,7 @@ class Ahead(Child):
 
     def _note(self, launch: Launch) -> None:
         kernel, code = launch.kernel, launch.kernel.hash
-        if code not in self._started and self.measures(launch) and (launch.key, CONTEST) not in self._skip:
+        if code not in self._started and (launch.key, CONTEST) not in self._skip:
             if not self._started:
                 import_all()
             self._started.add(code)
@@ -225,7 +225,6 @@ def import_all() -> None:
             "stage",
             "pipeline",
             "ptxas.fences",
-            "ptxas.placed",
             "ptxas.registers",
             "ptxas.veto",
             "kept.registers",

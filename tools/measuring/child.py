@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import re
@@ -66,9 +65,6 @@ class MeasuringPlan:
     """Whether the modes are variants, of which the fastest is to be found."""
     decided: dict[str, list[str]] = field(default_factory=dict)
     """Further variants for some kernels, by the kernel's digest in decisions."""
-    shard: int = 0
-    shards: int = 1
-    """The number of children that share the launches; `shard` is the number of this one."""
     jobs: int = 1
     """The number of processes that compile modes in parallel."""
     compiled: str = ""
@@ -102,10 +98,6 @@ class Child:
             print(json.dumps(entry), file=self._records, flush=True)
         except OSError:
             os._exit(NO_ROOM)
-
-    def measures(self, launch: Launch) -> bool:
-        """Whether a launch is in this child's share. All grids of a kernel are in the same share."""
-        return shard_of(launch.kernel.hash, self._plan.shards) == self._plan.shard
 
     def finish(self) -> None:
         """Record the numbers of launches."""
@@ -218,11 +210,6 @@ class Child:
         import torch
 
         return str(torch.cuda.get_device_name())
-
-
-def shard_of(code: str, shards: int) -> int:
-    """The number of the child that measures the launches of a kernel, from the hash of its code."""
-    return int(hashlib.sha256(code.encode()).hexdigest(), 16) % shards
 
 
 def nothing() -> None:

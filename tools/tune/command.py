@@ -29,10 +29,11 @@ from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import check_script, done, gpu_name
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.progress import say
-from triton_linear.tools.tune import figures, shards
+from triton_linear.tools.tune import figures
 from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
+from triton_linear.tools.tune.measure import measured
 from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
 
 
@@ -66,7 +67,6 @@ def run(chosen: argparse.Namespace) -> int:
         grids=chosen.grids,
         jobs=chosen.jobs,
         compile_first=chosen.compile_first,
-        gpus=chosen.gpus,
         again=chosen.again or chosen.check,
         keep=not chosen.check,
         checked=before if chosen.check else (),
@@ -88,7 +88,6 @@ def tune(
     grids: int = 4,
     jobs: int = 1,
     compile_first: bool = False,
-    gpus: int | None = None,
     again: bool = False,
     keep: bool = True,
     checked: Iterable[Decision] = (),
@@ -128,8 +127,7 @@ def tune(
     lock = _lock(run_folder)
     resumed = replace(plan, skip=done(known), jobs=jobs, ahead=compile_first)
     try:
-        visible = shards.visible_gpus()
-        records, status = shards.on_gpus(resumed, visible[: gpus or len(visible)], run_folder, reader.follow)
+        records, status = measured(resumed, run_folder, reader.follow)
     except OSError as error:
         reader.follow()
         fail(f"cannot keep records: {error.strerror or error}", str(run_folder))

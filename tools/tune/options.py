@@ -43,9 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run the program once more before, to compile the variants of all kernels on all cores",
     )
-    parser.add_argument(
-        "--gpus", type=int, metavar="N", help="share the work between so many GPUs (default: all)"
-    )
     parser.add_argument("--again", action="store_true", help="forget what an interrupted run has measured")
     parser.add_argument(
         "--check",

@@ -20,7 +20,7 @@ from triton_linear.setting import Options
 from triton_linear.tools.cli import main
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import run_child
-from triton_linear.tools.tune import command, shards
+from triton_linear.tools.tune import command, measure
 from triton_linear.variants import VARIANTS, refinements
 
 PROGRAM = """
@@ -46,8 +46,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[MeasuringPlan]:
     monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    monkeypatch.setattr(shards, "run_child", run)
-    monkeypatch.setattr(shards, "visible_gpus", lambda: ["0"])
+    monkeypatch.setattr(measure, "run_child", run)
     monkeypatch.setattr(command, "gpu_name", lambda what: "Some GPU")
     (tmp_path / "program.py").write_text(PROGRAM)
     return plans
@@ -78,7 +77,7 @@ def test_all_variants_are_compiled_by_the_child_that_does_nothing_else(
 ) -> None:
     """While the other one measures, which waits for what is not there yet."""
     counts: list[tuple[int, int]] = []
-    kept = shards.rounds
+    kept = measure.rounds
 
     def rounds(plan: MeasuringPlan, folder: Path, *rest: Any, **options: Any) -> Any:
         found = kept(plan, folder, *rest, **options)
@@ -86,7 +85,7 @@ def test_all_variants_are_compiled_by_the_child_that_does_nothing_else(
         counts.append((sum('"variants"' in line for line in lines), sum('"variant"' in line for line in lines)))
         return found
 
-    monkeypatch.setattr(shards, "rounds", rounds)
+    monkeypatch.setattr(measure, "rounds", rounds)
     found = command.tune(str(tmp_path / "program.py"), seconds=0.0, jobs=2, compile_first=True)
     assert len(found.kernels) == 3
     assert counts == [(3, 3 * (len(VARIANTS) - 1 + len(refinements("stock", VARIANTS))))]
