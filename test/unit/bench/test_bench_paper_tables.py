@@ -217,7 +217,7 @@ def drawn(part: Part) -> Any:
 
 def mixed_records() -> dict[str, Any]:
     """Stock fails one, ours another in a different manner, the rest passes."""
-    good = {way: {"compiled": True, "right": True} for way in modes.WAYS}
+    good = {way: {"compiled": True, "right": True} for way in (*modes.WAYS, modes.BASELINE)}
     records: dict[str, Any] = {case.key: good for case in mixed.cases()}
     bad = {"compiled": False, "right": False, "error": "RuntimeError: no"}
     records["i8 x f16, 1x1"] = good | {"stock": bad}
@@ -234,6 +234,12 @@ def test_report_of_mixed_precision() -> None:
     assert "stock, 1 cases: `RuntimeError: no`" in part.markdown
     assert list(part.shortfalls) == ["1 cases fail: wrong result"]
     assert len(drawn(part).patches) == 6
+    without = {
+        key: {way: found for way, found in record.items() if way != modes.BASELINE}
+        for key, record in mixed_records().items()
+    }
+    part = mixed.report(without)
+    assert "compiles | stock | ours |" in part.markdown and len(drawn(part).patches) == 5
 
 
 def test_report_of_mixed_precision_says_what_is_missing() -> None:
