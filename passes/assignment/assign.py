@@ -28,7 +28,7 @@ from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.held import KeptBits
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
@@ -76,8 +76,6 @@ class AssignLayouts(Planning):
 
     name: ClassVar[str] = "linear-assign-layouts"
     summary: ClassVar[str] = "choose the layouts of all tensors together, at the least modelled cost"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         gpu = self.gpu(op, pass_)

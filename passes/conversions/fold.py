@@ -20,9 +20,10 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.conversion import conversion as conversion_between
 from triton_linear.passes.framework import provenance
+from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 from triton_linear.passes.framework.planning import exact_field
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.held import KeptBits
 
 # Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
@@ -41,7 +42,7 @@ def same_map(a: LinearLayout, b: LinearLayout) -> bool:
 
 
 @dataclass(frozen=True)
-class FoldConversions:
+class FoldConversions(Pass):
     """Removes conversions that need not exist.
 
     A conversion to the type its operand has; of a conversion, where the inner one dies or the whole is no
@@ -59,8 +60,6 @@ class FoldConversions:
 
     name: ClassVar[str] = "linear-fold-conversions"
     summary: ClassVar[str] = "remove conversions that need not exist"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     exact: bool = exact_field()
 

@@ -82,7 +82,6 @@ class LowerGathers(Planning):
 
     name: ClassVar[str] = "linear-lower-gathers"
     summary: ClassVar[str] = "replace gathers by calls of stubs"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_gather_is_decided,)
 
     exact: bool = exact_field()

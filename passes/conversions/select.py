@@ -81,7 +81,6 @@ class SelectLowering(Planning):
 
     name: ClassVar[str] = "linear-select-lowering"
     summary: ClassVar[str] = "give every conversion a plan, or leave it to Triton with a remark"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
 
     exact: bool = exact_field()

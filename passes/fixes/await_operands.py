@@ -19,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.verifiers import Verifier
+from triton_linear.passes.framework.base import Pass
 
 DOT, WAIT, LOOP = "ttng.warp_group_dot", "ttng.warp_group_dot_wait", "scf.for"
 _MOVES = frozenset(
@@ -43,7 +43,7 @@ Producers = dict[Value, Operation]
 
 
 @dataclass(frozen=True)
-class AwaitOperands:
+class AwaitOperands(Pass):
     """Lets no iteration of a loop write to registers that a dot of the one before still reads.
 
     `wgmma.mma_async` reads its left operand, where that is in registers, until a `wgmma.wait_group` that covers
@@ -67,8 +67,6 @@ class AwaitOperands:
 
     name: ClassVar[str] = "linear-await-operands"
     summary: ClassVar[str] = "wait for dots whose operands in registers the next iteration would overwrite"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
@@ -11,7 +11,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import DOTS
@@ -30,10 +30,8 @@ def target_field() -> str | None:
 
 
 @dataclass(frozen=True)
-class Planning:
+class Planning(Pass):
     """The options of a pass that plans conversions."""
-
-    name: ClassVar[str]
 
     target: str | None = target_field()
     scratch_limit: int | None = field(
