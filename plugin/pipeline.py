@@ -117,7 +117,6 @@ def prepare(
     options: PipelineOptions | None,
     target: Target,
     *,
-    verify: bool = False,
     remarks: bool = False,
 ) -> Prepared:
     """Run the passes over `module`, in place.
@@ -126,7 +125,7 @@ def prepare(
     """
     if options is None:
         return Prepared(module, target, PipelineOptions(), Rewritten(PipelineRun.of_nothing()), differs=False)
-    found = rewrite(module, options, target, verify=verify, remarks=remarks)
+    found = rewrite(module, options, target, remarks=remarks)
     own = sum(not one.made for one in found.conversions)
     folds = options.lower and not options.free and own != found.seen
     differs = bool(found.stubs or found.changed or found.staged or folds)

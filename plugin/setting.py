@@ -65,7 +65,6 @@ class Options:
     rank: which assignment of layouts to take in the order of modelled cost; above 0, even if it does not pay.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
-    staged: accesses to shared memory may be staged through another layout.
     keyed: the report has the key under which decisions about the kernel are kept.
     """
 
@@ -86,7 +85,6 @@ class Options:
     report: str = field(default="", metadata=ASIDE)
     cache: bool = field(default=True, metadata=ASIDE)
     wait: bool = field(default=True, metadata=ASIDE)
-    staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
@@ -173,7 +171,8 @@ class Options:
     @property
     def pipeline(self) -> PipelineOptions:
         """Those of the options that the passes take."""
-        names = (f.name for f in fields(PipelineOptions) if f.name != "layouts")  # which screening decides
+        elsewhere = ("layouts", "staged")  # which screening and the kernel decide
+        names = (f.name for f in fields(PipelineOptions) if f.name not in elsewhere)
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 

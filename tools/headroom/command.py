@@ -69,10 +69,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen: argparse.Namespace) -> int:
     """Print the results. Raises ToolError if the program failed."""
-    from rich.console import Console
-
     from triton_linear.tools.headroom import figures
-    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL
+    from triton_linear.tools.support.console import opened
     from triton_linear.tools.support.console import show as print_table
 
     kernels = figures.kernels_of(records)
@@ -82,9 +80,7 @@ def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen:
     if chosen.json is not None:
         data = figures.as_json(kernels, device, [chosen.script, *chosen.arguments])
         chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = opened()
     print_table(console, figures.table_of(kernels, device, chosen.conversions))
     console.print(figures.sentence(kernels), highlight=False, soft_wrap=True)
     if status:

@@ -14,20 +14,15 @@ from triton_linear.variants import variant
 
 STOCK = "stock"
 OURS = "ours"
-LOWER = "lower"
-ASSIGN = "assign"
 FREE = "free"
 VARIANT = "variant"
 
 MODES: Mapping[str, Callable[[], Options | None]] = {
     STOCK: lambda: None,
     OURS: Options,
-    LOWER: lambda: Options(assign=False, occupancy=False),
-    ASSIGN: lambda: Options(lower=False, occupancy=False),
     FREE: lambda: Options(strict=True, free=True, occupancy=False),
 }
-"""Stock Triton; the whole plugin; the plugin without layout assignment; the plugin without its lowerings;
-conversions that cost nothing."""
+"""Stock Triton; the whole plugin; conversions that cost nothing."""
 
 
 def mode(name: str) -> AbstractContextManager[list[Report]]:

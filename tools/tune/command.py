@@ -218,7 +218,7 @@ def _show(results: Tuned, device: str, before: Sequence[Decision], chosen: argpa
     """
     from rich.console import Console
 
-    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, opened, show
 
     if chosen.json is not None:
         data = figures.as_json(results.kernels, results.launches, device)
@@ -231,9 +231,7 @@ def _show(results: Tuned, device: str, before: Sequence[Decision], chosen: argpa
         recorder.print(table)
         recorder.print(figures.sentence(results.kernels))
         recorder.save_svg(str(chosen.picture), title="triton-linear tune")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = opened()
     show(console, table)
     console.print(figures.sentence(results.kernels), highlight=False, soft_wrap=True)
     wrong = []
