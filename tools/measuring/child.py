@@ -67,10 +67,6 @@ class MeasuringPlan:
     """Further variants for some kernels, by the kernel's digest in decisions."""
     jobs: int = 1
     """The number of processes that compile modes in parallel."""
-    compiled: str = ""
-    """The file with the results of the compiling child (`ahead.py`)."""
-    ahead: bool = False
-    """Whether this is the compiling child, which writes that file and measures nothing."""
     parent: int = 0
     """The process with which the child must end; 0 for none."""
 
@@ -255,10 +251,6 @@ def _as_option(value: Any) -> Any:
 def _child_for(plan: MeasuringPlan) -> Child:
     if not plan.contest:
         return Child(plan)
-    if plan.ahead:
-        from triton_linear.tools.measuring.ahead import Ahead
-
-        return Ahead(plan)
     from triton_linear.tools.measuring.contest import Contest
 
     return Contest(plan)

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -74,10 +73,6 @@ def gpu_name(what: str) -> str:
     return process.stdout.strip().splitlines()[-1]
 
 
-class Stopped(Exception):
-    """A child was stopped because its results are no longer needed."""
-
-
 @dataclass(frozen=True)
 class Ended:
     """How a child ended: its exit status, or the negative number of a signal, and whether it exceeded its
@@ -122,13 +117,11 @@ def run_child(
     command: Sequence[str] | None = None,
     patience: float = PATIENCE,
     watch: Callable[[], None] | None = None,
-    stop: threading.Event | None = None,
 ) -> Ended:
     """Run a child. It is killed if a comparison takes more than `patience` seconds, not counting the plan's
     time for measuring.
 
-    watch: called when the child has written records. stop: when it is set, the child is killed, and Stopped is
-    raised.
+    watch: called when the child has written records.
     """
     patience += TIMED * plan.seconds
     path = Path(plan.records)
@@ -145,8 +138,6 @@ def run_child(
     size, since = -1, time.monotonic()
     try:
         while True:
-            if stop is not None and stop.is_set():
-                raise Stopped
             try:
                 return Ended(child.wait(_POLL))
             except subprocess.TimeoutExpired:

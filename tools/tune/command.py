@@ -26,14 +26,13 @@ from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.dialect.verdicts import folder as own_folder
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.rounds import check_script, done, gpu_name
+from triton_linear.tools.measuring.rounds import Ended, check_script, done, gpu_name, rounds, run_child
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
 from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
-from triton_linear.tools.tune.measure import measured
 from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
 
 
@@ -66,7 +65,6 @@ def run(chosen: argparse.Namespace) -> int:
         seconds=chosen.seconds,
         grids=chosen.grids,
         jobs=chosen.jobs,
-        compile_first=chosen.compile_first,
         again=chosen.again or chosen.check,
         keep=not chosen.check,
         checked=before if chosen.check else (),
@@ -87,7 +85,6 @@ def tune(
     seconds: float = 0.5,
     grids: int = 4,
     jobs: int = 1,
-    compile_first: bool = False,
     again: bool = False,
     keep: bool = True,
     checked: Iterable[Decision] = (),
@@ -125,9 +122,14 @@ def tune(
         say(f"going on where an earlier run ended: {len(figures.tuned(figures.contested(known)))} decided")
     run_folder = _new_folder(journal)
     lock = _lock(run_folder)
-    resumed = replace(plan, skip=done(known), jobs=jobs, ahead=compile_first)
+    resumed = replace(plan, skip=done(known), jobs=jobs)
+
+    def run(part: MeasuringPlan, shown: bool) -> Ended:
+        return run_child(part, shown, watch=reader.follow)
+
+    say("measuring: each kernel is compiled and measured behind its first launch")
     try:
-        records, status = measured(resumed, run_folder, reader.follow)
+        records, ended = rounds(resumed, run_folder, run, loud=True)
     except OSError as error:
         reader.follow()
         fail(f"cannot keep records: {error.strerror or error}", str(run_folder))
@@ -146,7 +148,7 @@ def tune(
     _remove((*before, run_folder))
     with contextlib.suppress(OSError):
         journal.rmdir()
-    return Tuned(tuple(kernels), tuple(launches), status)
+    return Tuned(tuple(kernels), tuple(launches), ended.status)
 
 
 def _by_kernel(decisions: Iterable[Decision]) -> dict[str, list[str]]:

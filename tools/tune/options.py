@@ -38,11 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=os.cpu_count() or 1,
         help="processes that compile (default: %(default)s, one for each core)",
     )
-    parser.add_argument(
-        "--compile-first",
-        action="store_true",
-        help="run the program once more before, to compile the variants of all kernels on all cores",
-    )
     parser.add_argument("--again", action="store_true", help="forget what an interrupted run has measured")
     parser.add_argument(
         "--check",

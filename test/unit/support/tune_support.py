@@ -13,7 +13,7 @@ from triton_linear import decisions
 from triton_linear.decisions import DecisionFile
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import run_child
-from triton_linear.tools.tune import command, measure
+from triton_linear.tools.tune import command
 
 PLAYED = '''
 """A child whose kernels take as long as SPEEDS says, each launch as often as its number."""
@@ -27,11 +27,6 @@ TRITON, PACKAGE = found(), source_digest()
 SPEEDS = json.loads(sys.argv[1])
 plan = json.load(open(sys.argv[2]))
 skip = {tuple(pair) for pair in plan["skip"]}
-if plan["ahead"]:
-    open(plan["compiled"], "w").write(f"{plan['jobs']} jobs")
-    sys.exit()
-if plan["compiled"]:
-    print(open(plan["compiled"]).read())
 file = open(plan["records"], "a")
 
 def record(**entry):
@@ -98,7 +93,7 @@ class Play:
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     made = Play(tmp_path)
     monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(measure, "run_child", made.run)
+    monkeypatch.setattr(command, "run_child", made.run)
     monkeypatch.setattr(command, "gpu_name", lambda what: "Some GPU")
     return made
 

@@ -14,8 +14,8 @@ from triton import knobs
 from triton.backends import backends
 
 from triton_linear.examples import matmul
-from triton_linear.tools.measuring.ahead import Variants, code_digest
 from triton_linear.tools.measuring.child import compiled
+from triton_linear.tools.measuring.compiling import Variants, code_digest
 from triton_linear.tools.measuring.shared import SharedStages, shared_stages
 from triton_linear.variants import OURS, STOCK, VARIANTS
 
@@ -109,9 +109,9 @@ IMPORTING = """
 import sys
 import plugin_support
 import triton_linear
-from triton_linear.tools.measuring import ahead
+from triton_linear.tools.measuring import compiling
 triton_linear.install(strict=True)
-ahead.import_all()
+compiling.import_all()
 before = set(sys.modules)
 plugin_support.compile_kernel(plugin_support.row_sums)
 print(sorted(name for name in sys.modules.keys() - before if name.startswith("triton_linear")))
