@@ -258,8 +258,7 @@ class Contest(Child):
         kernel, key = launch.kernel, launch.key
         wanted = [name for name in names if (key, f"{COMPILING}:{name}") not in self._skip]
         results: dict[str, CompiledVariant | str] = {}
-        variants = compiling.Variants(kernel)
-        calls = {name: functools.partial(variants.make, name) for name in wanted}
+        calls = {name: functools.partial(compiling.compiled_variant, kernel, name) for name in wanted}
         if self._plan.jobs > 1:
 
             def answered(name: str, _: bool, answer: CompiledVariant | str) -> None:

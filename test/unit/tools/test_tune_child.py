@@ -135,14 +135,14 @@ def test_variants_are_compiled_beside_each_other(tmp_path: Path, speeds: dict[by
 def test_a_variant_whose_compile_crashes_costs_that_variant(
     tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = compiling.Variants.make
+    make = compiling.compiled_variant
 
-    def crashing(self: compiling.Variants, name: str) -> Any:
+    def crashing(kernel: Any, name: str) -> Any:
         if name == "ours":
             os.kill(os.getpid(), signal.SIGKILL)
-        return make(self, name)
+        return make(kernel, name)
 
-    monkeypatch.setattr(compiling.Variants, "make", crashing)
+    monkeypatch.setattr(compiling, "compiled_variant", crashing)
     records = visited(tmp_path, jobs=2)
     problems = {r["mode"]: r["problem"] for r in records if "problem" in r}
     assert problems == {"compiling:ours": "its process ended by SIGKILL"}
