@@ -94,18 +94,6 @@ def emit_gather_body(
     return result
 
 
-def emit_gather(plan: AnyGatherPlan, signature: GatherSignature, target: Target, symbol: str = "gather") -> str:
-    """The gather as a function: `(source struct, index struct, scratch) -> result struct`.
-
-    Its body has the lines that a kernel gets.
-    """
-    writer = FunctionWriter()
-    result = emit_gather_body(plan, signature, target, writer, "%source", "%index", "%scratch")
-    writer.effect(f"llvm.return {result} : {signature.result}")
-    arguments = f"%source: {signature.source}, %index: {signature.index}, %scratch: {SHARED}"
-    return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"
-
-
 class _Values:
     """Writes the operations that read the registers of a gather's operands."""
 

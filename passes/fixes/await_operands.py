@@ -83,13 +83,6 @@ class AwaitOperands(Pass):
         return found
 
 
-def overwritten(root: Operation) -> list[Operation]:
-    """The loops of which an iteration may write to registers that a dot of the one before still reads."""
-    ops = operations(root)
-    producers = producers_of(ops)
-    return [op for op in ops if op.name == LOOP and _Body.of(op, producers).hazard()]
-
-
 @dataclass(frozen=True)
 class _Step:
     """An operation inside a loop, and the number of the one of its body that it is, or is inside of."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from gather_cases import TARGETS, Case, in_cluster, layout, random_gather
+from gather_cases import TARGETS, Case, emit_gather, in_cluster, layout, random_gather
 
-from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather
+from triton_linear.lowering.emit.gathers import GatherSignature
 from triton_linear.lowering.gather.memory import (
     cost_of_gather_shared,
     plan_gather_shared,

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from fuzz_support import break_code
 
+from bench.stock import random_pairs
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
 from triton_linear.lowering.plan import plans
 from triton_linear.lowering.plan.plans import RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.tools.fuzzing import pairs as judged
 from triton_linear.tools.fuzzing import run
-from triton_linear.tools.fuzzing.random_layouts import ELEMENTS, Pair, module_text, random_pairs
+from triton_linear.tools.fuzzing.random_layouts import ELEMENTS, Pair, module_text
 from triton_linear.tools.fuzzing.run import PROGRAMS, SINGLES, FuzzPlan, fuzz, units
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import CompiledKernel, compile_text, lower, to_triton
