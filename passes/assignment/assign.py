@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -82,7 +81,7 @@ class AssignLayouts(Planning):
         if gpu is None:
             return False
         ops = pass_.operations(op)
-        if not _worth_a_look(ops):
+        if not any(inner.name in _WORTH_A_LOOK or _is_short(inner) for inner in ops):
             return False
         if NUM_WARPS not in op.attributes:
             diagnostics.remark(op, f"layouts are not assigned: {NO_WARPS}")
@@ -148,11 +147,6 @@ class AssignLayouts(Planning):
             pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
         explain(scope, graph, assignment, pays)
         return (scope, graph, assignment) if pays else None
-
-
-def _worth_a_look(ops: Sequence[Operation]) -> bool:
-    """Whether layouts may be chosen that save something."""
-    return any(inner.name in _WORTH_A_LOOK for inner in ops) or any(map(_is_short, ops))
 
 
 def _is_short(op: Operation) -> bool:
