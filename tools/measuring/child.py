@@ -121,13 +121,17 @@ class Child:
         if self._grids[kernel.hash] > self._plan.grids:
             self.record(kernel=key, mode=STOCK, problem=f"{self._plan.grids} other grids of it were timed")
             return nothing
+        copies = self.copies_of(launch, STOCK)
+        return nothing if copies is None else lambda: self._measure(launch, copies, wanted)
+
+    def copies_of(self, launch: Launch, mode_name: str) -> Copies | None:
+        """Copies of the arguments of a launch; None if there are none, with a record of that mode."""
         try:
-            copies = Copies(launch.arguments, launch.types)
+            return Copies(launch.arguments, launch.types)
         except Exception as error:
             reason = str(error) if isinstance(error, NoCopy) else first_line(error)
-            self.record(kernel=key, mode=STOCK, problem=reason)
-            return nothing
-        return lambda: self._measure(launch, copies, wanted)
+            self.record(kernel=launch.key, mode=mode_name, problem=reason)
+            return None
 
     def _measure(self, launch: Launch, copies: Copies, modes: Sequence[str]) -> None:
         for name in modes:

@@ -38,7 +38,7 @@ from triton_linear.tools.measuring.child import Child, compiled, first_line, not
 from triton_linear.tools.measuring.choose import Times
 from triton_linear.tools.measuring.compiling import CONTEST, IDLE, CompiledVariant, code_digest
 from triton_linear.tools.measuring.results import Results
-from triton_linear.tools.support.copies import Copies, NoCopy
+from triton_linear.tools.support.copies import Copies
 from triton_linear.tools.support.launches import Launch, again
 from triton_linear.tools.support.modes import VARIANT
 from triton_linear.tools.support.timing import side_by_side
@@ -101,11 +101,8 @@ class Contest(Child):
             or self._grids[kernel.hash] > self._plan.grids
         ):
             return nothing
-        try:
-            copies = Copies(launch.arguments, launch.types)
-        except Exception as error:
-            reason = str(error) if isinstance(error, NoCopy) else first_line(error)
-            self.record(kernel=key, mode=CONTEST, problem=reason)
+        copies = self.copies_of(launch, CONTEST)
+        if copies is None:
             return nothing
         compare = functools.partial(self._compare, launch, copies)
         return functools.partial(self._guarded, launch, CONTEST, compare)

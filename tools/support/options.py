@@ -1,4 +1,4 @@
-"""The options of the pipeline that all commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help="most shared memory that one conversion may use as scratch; by default the target's limit",
     )
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Add what names the program that a command runs, and its arguments."""
+    parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", metavar="SCRIPT", help="Python program that runs kernels on a GPU")
+    rest = parser.add_argument(
+        "arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script"
+    )
+    rest.required = False
 
 
 def pipeline_options(arguments: argparse.Namespace) -> PipelineOptions:
