@@ -407,8 +407,8 @@ def verify_modules(
 
 def _show(module: Verified) -> None:
     if module.failure:
-        # Remove libtriton's place, which is in the emitted text, not in the user's.
-        reason = module.failure.partition(": error: ")[2] or module.failure
+        # Remove libtriton's place, which is in the emitted text, not in the user's, and what follows from it.
+        reason = (module.failure.partition(": error: ")[2] or module.failure).partition("\n")[0]
         print(f"{module.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
     for conversion in module.conversions:
         print(conversion)
