@@ -68,7 +68,6 @@ def speeds(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, tmp_path: Path) -> d
         return run
 
     monkeypatch.setattr(contest, "again", again)
-    monkeypatch.setattr(contest, "Copies", child.Copies)
     monkeypatch.setattr(contest, "Results", Given)
     return taken
 
