@@ -22,7 +22,7 @@ export TRITON_HOME="$work/home" TRITON_CACHE_DIR="$work/cache"
 mkdir -p "$output" "$TRITON_HOME" "$TRITON_CACHE_DIR"
 
 tune() { # NAME MODULE [ARGUMENT ...]
-    timeout -s INT -k 20 "$seconds" "$python" -m triton_linear.tools.cli tune --compile-first --jobs "$compilers" --seconds 0.1 \
+    timeout -s INT -k 20 "$seconds" "$python" -m triton_linear.tools.cli tune --jobs "$compilers" --seconds 0.1 \
         --json "$output/$1.json" -m "${@:2}"
 }
 

@@ -11,6 +11,7 @@ that Triton crashes on, or that takes longer than `--seconds`, is counted as a f
 from __future__ import annotations
 
 import itertools
+import random
 import re
 import sys
 import time
@@ -30,7 +31,7 @@ from bench.harness.results import publish
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.fuzzing.random_layouts import random_pairs
+from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
 from triton_linear.tools.verify.stock import RIGHT, STATUSES, Finding, check_conversions
 
 Conversion = tuple[str, str, int, str]
@@ -38,6 +39,21 @@ Conversion = tuple[str, str, int, str]
 SECONDS = 20
 _SHOWN = 200
 _NUMBERS = re.compile(r"\b\d+\b|/proc/self/fd/\d+")
+
+
+def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tuple[int, list[Pair]]]:
+    """`count` pairs that depend only on `seed`, grouped by their number of warps (1 to 8).
+
+    >>> [(warps, len(pairs)) for warps, pairs in random_pairs(seed=1, count=10, lanes=32)]
+    [(1, 3), (2, 3), (4, 2), (8, 2)]
+    """
+    rng = random.Random(seed)
+    groups: list[tuple[int, list[Pair]]] = []
+    for index, warps in enumerate((1, 2, 4, 8)):
+        share = count // 4 + (index < count % 4)
+        if share:
+            groups.append((warps, [random_pair(rng, lanes, warps, target) for _ in range(share)]))
+    return groups
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +17,6 @@ class PipelineOptions:
     reductions: split reductions across warps. Needs `lower`: the parts are written for the lowering of this
     package.
     lower: emit code for the remaining conversions, gathers and staged accesses.
-    lowering: the lowering strategy, one of `STRATEGIES`.
     scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's limit.
     exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
     staged: stage accesses to shared memory through another layout if that is cheaper; needs `lower`.
@@ -32,7 +30,6 @@ class PipelineOptions:
     assign: bool = True
     reductions: bool = True
     lower: bool = True
-    lowering: str = LINEAR
     scratch_limit: int | None = None
     exact: bool = False
     staged: bool = True
@@ -41,15 +38,6 @@ class PipelineOptions:
     without: str = ""
     rank: int = 0
     layouts: bool = True
-
-    def __post_init__(self) -> None:
-        if self.lowering not in STRATEGIES:
-            raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
-
-    @property
-    def strategy(self) -> Strategy:
-        """The strategy that `lowering` names."""
-        return STRATEGIES[self.lowering]
 
     @property
     def chooses_layouts(self) -> bool:
@@ -60,13 +48,13 @@ class PipelineOptions:
     def splits_reductions(self) -> bool:
         """True if reductions across warps are split."""
         wanted = self.reductions and self.without != "linear-split-reductions"
-        return wanted and self.lower and self.strategy.splits_reductions and not self.free
+        return wanted and self.lower and not self.free
 
     @property
     def stages_accesses(self) -> bool:
         """True if accesses to shared memory may be staged through another layout."""
         wanted = self.staged and self.lower and self.without != "linear-lower-local"
-        return wanted and self.strategy.stages_accesses and not self.free
+        return wanted and not self.free
 
     def keeping_layouts(self) -> PipelineOptions:
         """These options without the passes that change layouts or make tensors in other layouts: conversions,

@@ -53,8 +53,8 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     """
     if options.free:
         return [FreeConversions(options.free_only), OutlineConversions()]
-    limit, lowering, exact = options.scratch_limit, options.lowering, options.exact
-    passes: list[Pass] = [AwaitOperands(at_once=options.strategy.awaits_at_once)]
+    limit, exact = options.scratch_limit, options.exact
+    passes: list[Pass] = [AwaitOperands()]
     if options.splits_reductions:
         passes.append(DeferReductions(exact))
     if options.chooses_layouts or options.stages_accesses:
@@ -82,9 +82,9 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
         passes.append(AttachLayouts())
     if options.lower:
         passes += [
-            LowerGathers(target, limit, lowering, exact),
-            FoldConversions(lowering, exact),
-            SelectLowering(target, limit, lowering, exact),
+            LowerGathers(target, limit, exact),
+            FoldConversions(exact),
+            SelectLowering(target, limit, exact),
         ]
     if options.assign:
         passes.append(LoadAhead(target))

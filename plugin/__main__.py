@@ -25,7 +25,7 @@ import types
 
 from triton_linear import __version__, environment
 from triton_linear.dialect import triton_versions
-from triton_linear.report import Report, last_report
+from triton_linear.report import last_report
 from triton_linear.setting import Options
 
 
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
     except (TypeError, ValueError) as error:
         parser.error(f"{environment.VARIABLE}: {error}")
     options = dataclasses.replace(options, strict=chosen.strict or options.strict)
-    listener = _print if chosen.report else None
+    listener = functools.partial(print, file=sys.stderr) if chosen.report else None
     environment.after_import("triton", functools.partial(environment.turn_on, options, listener))
     environment.watch_inductor()
     if triton_versions.found() is None:
@@ -119,10 +119,6 @@ def _become_main(
 
 def _has_main(folder: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, f"__main__.{end}")) for end in ("py", "pyc"))
-
-
-def _print(report: Report) -> None:
-    print(report, file=sys.stderr)
 
 
 def _print_if_none() -> None:

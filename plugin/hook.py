@@ -30,7 +30,6 @@ from triton_linear import environment, fallback, limited, user_passes
 from triton_linear.decisions import NONE
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Stages
-from triton_linear.lowering.plan.strategies import LINEAR
 from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
@@ -50,7 +49,6 @@ def install(
     lower: bool = True,
     occupancy: bool = True,
     reductions: bool = True,
-    lowering: str = LINEAR,
     dump: str | os.PathLike[str] = "",
     only: str | Iterable[str] = "",
     skip: str | Iterable[str] = "",
@@ -73,7 +71,6 @@ def install(
     lower: emit code for the remaining conversions; otherwise Triton lowers them.
     occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
     reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
-    lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
     dump: a folder for the TTGIR of each compiled kernel, before and after the passes.
     only: names of the kernels to compile with the plugin, as patterns of file names; empty for all.
     skip: names of the kernels that stock Triton compiles, as such patterns.
@@ -103,7 +100,6 @@ def install(
         lower,
         occupancy,
         reductions,
-        lowering,
         os.path.abspath(dump) if dump else "",
         _patterns(only),
         _patterns(skip),
@@ -144,7 +140,6 @@ def enabled(
     lower: bool = True,
     occupancy: bool = True,
     reductions: bool = True,
-    lowering: str = LINEAR,
     dump: str | os.PathLike[str] = "",
     only: str | Iterable[str] = "",
     skip: str | Iterable[str] = "",
@@ -170,7 +165,6 @@ def enabled(
         lower,
         occupancy,
         reductions,
-        lowering,
         os.path.abspath(dump) if dump else "",
         _patterns(only),
         _patterns(skip),

@@ -15,9 +15,7 @@ from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.embed import embed
-from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import Stub
-from triton_linear.lowering.strategies import strategy_of
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.conversions.stubs import with_limit
 from triton_linear.passes.framework.planning import priced
@@ -71,18 +69,11 @@ class Prepared:
         stubs = dict(self.rewritten.stubs)
         limit, most = self.options.scratch_limit, self.target.max_shared_bytes
         usual = "the default scratch" if limit is None else f"scratch limited to {limit} bytes"
-        strategies = {self.options.lowering, *(strategy_of(stub.plan.kind) for stub in stubs.values())}
-        lasts = all(STRATEGIES[name].lasting_scratch for name in strategies)
-        if lasts:
-            text, budget = self._embedded(stubs, module, apart=True)
-            if budget is not None:
-                yield Attempt(text, stubs, min(most, budget), "scratch that shares no bytes", apart=True)
-                text, _ = self._embedded(stubs, module, apart=False)
-        else:
+        text, budget = self._embedded(stubs, module, apart=True)
+        if budget is not None:
+            yield Attempt(text, stubs, min(most, budget), "scratch that shares no bytes", apart=True)
             text, _ = self._embedded(stubs, module, apart=False)
         yield Attempt(text, stubs, most, usual, apart=False)
-        if not lasts:  # these strategies have no plan with less scratch
-            return
         # With both warp-specialised regions and calls, emitted code must not need barriers of all warps.
         ops = operations(self.module.operation)
         calls = any(op.name == "tt.call" and op.attributes["callee"].value not in stubs for op in ops)
@@ -126,7 +117,6 @@ def prepare(
     options: PipelineOptions | None,
     target: Target,
     *,
-    verify: bool = False,
     remarks: bool = False,
 ) -> Prepared:
     """Run the passes over `module`, in place.
@@ -135,7 +125,7 @@ def prepare(
     """
     if options is None:
         return Prepared(module, target, PipelineOptions(), Rewritten(PipelineRun.of_nothing()), differs=False)
-    found = rewrite(module, options, target, verify=verify, remarks=remarks)
+    found = rewrite(module, options, target, remarks=remarks)
     own = sum(not one.made for one in found.conversions)
     folds = options.lower and not options.free and own != found.seen
     differs = bool(found.stubs or found.changed or found.staged or folds)

@@ -54,8 +54,8 @@ FREE = "free"
 class ReportedConversion:
     """One conversion: its source location, layouts, lowering, and a detail of that lowering.
 
-    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared",
-    "padded"), and `detail` is the plan's one-line summary. It is "triton" if no plan was found; `detail` is
+    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared"),
+    and `detail` is the plan's one-line summary. It is "triton" if no plan was found; `detail` is
     then the reason. It is "noop" if nothing moves. It is "free" if the conversion was omitted to measure the
     kernel without it: its result is garbage. Two kinds of conversions are not in the kernel that Triton made:
     `partials` ones combine partial results of a reduction that was split; `made` ones come from chosen layouts,

@@ -14,7 +14,6 @@ from triton_linear import __version__
 from triton_linear.decisions import NO_DECISIONS, DecisionError, Decisions, DecisionWarning, load
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
-from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Report
 from triton_linear.user_passes import UserPass
@@ -43,7 +42,6 @@ class Options:
     lower: emit code for the remaining conversions; otherwise Triton lowers them.
     occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
     reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
-    lowering: "linear", or "legacy" for conversions as they were before linear layouts, to measure against.
     dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
     only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`) separated by colons. Stock Triton
     compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
@@ -62,13 +60,11 @@ class Options:
     free: conversions of floats are omitted, so they cost nothing and give garbage.
     free_only: the number of the one conversion that `free` omits; None for all.
     without: the name of a pass that does not run.
-    everywhere: `occupancy`, `ptxas_options` and `nops` also hold for kernels without code of ours.
+    everywhere: `occupancy` and `ptxas_options` also hold for kernels without code of ours.
     ptxas_options: further options of ptxas, divided by spaces.
-    nops: instructions that do nothing near the beginning of a kernel; each moves the rest by 16 bytes.
     rank: which assignment of layouts to take in the order of modelled cost; above 0, even if it does not pay.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
-    staged: accesses to shared memory may be staged through another layout.
     keyed: the report has the key under which decisions about the kernel are kept.
     """
 
@@ -78,7 +74,6 @@ class Options:
     lower: bool = True
     occupancy: bool = True
     reductions: bool = True
-    lowering: str = LINEAR
     dump: str = ""
     only: str = ""
     skip: str = ""
@@ -90,7 +85,6 @@ class Options:
     report: str = field(default="", metadata=ASIDE)
     cache: bool = field(default=True, metadata=ASIDE)
     wait: bool = True
-    staged: bool = field(default=True, metadata=INTERNAL)
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
@@ -100,7 +94,6 @@ class Options:
     register_thresholds: str = field(default="", metadata=INTERNAL)
     keyed: bool = field(default=False, metadata=INTERNAL)
     ptxas_options: str = field(default="", metadata=INTERNAL)
-    nops: int = field(default=0, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         for name in _FLAGS:
@@ -126,8 +119,6 @@ class Options:
             raise TypeError(f"passes takes what ttgir_pass makes, got {self.passes!r}")
         if any("," in each.place for each in self.passes):
             raise ValueError("passes takes files without commas, which TRITON_LINEAR divides options by")
-        if self.lowering not in STRATEGIES:
-            raise ValueError(f"lowering takes {' or '.join(STRATEGIES)}, got {self.lowering!r}")
         if self.scratch_limit is None:
             return
         if not isinstance(self.scratch_limit, int) or isinstance(self.scratch_limit, bool):
@@ -180,7 +171,8 @@ class Options:
     @property
     def pipeline(self) -> PipelineOptions:
         """Those of the options that the passes take."""
-        names = (f.name for f in fields(PipelineOptions) if f.name != "layouts")  # which screening decides
+        elsewhere = ("layouts", "staged")  # which screening and the kernel decide
+        names = (f.name for f in fields(PipelineOptions) if f.name not in elsewhere)
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 

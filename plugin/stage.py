@@ -341,10 +341,15 @@ class LLIRStage:
             record.key = kernel_digest(src.str_nodebug(), metadata)
             ptxas = ptxas_version(self._target) if setting.decisions else ""
             name = setting.decisions.variant(record.key, self._target, ptxas)
+        if name is not None:
+            try:
+                options = variant(name).of(setting.options)
+            except ValueError as error:  # another version of this package has decided
+                record.remarks += (f"its decision is not followed: {error}",)
+                name = None
         if name is None:
             return None if self.options.changes_code else _NO_PASS
         record.variant = name
-        options = variant(name).of(setting.options)
         if options is None:
             return "stock Triton was measured to be fastest"
         if options.changes_code:

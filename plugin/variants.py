@@ -23,9 +23,6 @@ COMPARED: Final = (STOCK, OURS)
 
 _BUSY_WARPS: Final = 16
 """Warps of a busy multiprocessor: two CTAs of eight warps, or four of four."""
-_SHIFTS: Final = (1, 3, 5)
-"""Instructions by which code lies further. Of the eight places in a line of 128 bytes, 0, 1, 3 or 5 further is
-the best of each of the eight kernels that these were chosen by, or within 0.2 % (docs/plugin-registers.md)."""
 _NO_MARGIN: Final = ("saved_clocks", "margin", "margin_with_memory", "unmeasured_margin")
 
 
@@ -72,11 +69,8 @@ class Variant:
         return None if self.changes is None else replace(options, **self.changes)
 
     def combined(self, other: Variant) -> Variant:
-        """This variant with the changes of `other` as well. One that only moves the code leaves the registers
-        of stock Triton's kernel alone."""
+        """This variant with the changes of `other` as well."""
         changes = dict(_ONLY_ASSEMBLY if self.changes is None else self.changes)
-        if self.changes is None and set(other.changes or {}) == {"nops"}:
-            changes["occupancy"] = False
         for name, value in (other.changes or {}).items():
             both = name in _LISTS and name in changes
             changes[name] = f"{changes[name]}{_LISTS[name]}{value}" if both else value
@@ -175,10 +169,6 @@ VARIANTS: Final = {
             "lavish", "ptxas's highest level of register usage", ptxas_options="--register-usage-level=10"
         ),
         _assembly("plain", "ptxas's first level of optimisation", ptxas_options="-O1"),
-        *(
-            _assembly(f"shifted{16 * count}", f"the code {16 * count} bytes further", nops=count)
-            for count in _SHIFTS
-        ),
     )
 }
 """The variants by name, apart from combined ones. Of equally fast ones, the first is chosen."""

@@ -103,7 +103,6 @@ def _wrapped(
         return {"llir": stage}
     from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.ptxas.fences import with_known_fences
-    from triton_linear.ptxas.placed import shifted
     from triton_linear.ptxas.veto import Maker, Veto
 
     def is_ours() -> bool:
@@ -124,7 +123,7 @@ def _wrapped(
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
     def assembled() -> str:
-        asked = setting.options.ptxas_options, setting.options.register_thresholds, setting.options.nops
+        asked = setting.options.ptxas_options, setting.options.register_thresholds
         return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
 
     def veto_of(ours: Callable[[], Maker], stock: Callable[[], Maker]) -> Veto:
@@ -141,8 +140,7 @@ def _wrapped(
     stock_ptx = stages["ptx"]
 
     def ptx(src: object, metadata: Metadata) -> object:
-        text = with_known_fences(stock_ptx(src, metadata))
-        return shifted(text, stage.options.nops) if is_ours() else text
+        return with_known_fences(stock_ptx(src, metadata))
 
     if "cubin" not in stages or not tunes_registers:
         return {"llir": stage, "ptx": ptx}

@@ -4,6 +4,7 @@ doctor, opt, version."""
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +33,11 @@ def _verify(arguments: argparse.Namespace) -> int:
     return status
 
 
+def _run_of(module: str) -> Command:
+    """The function `run` of a module of `tools`, which is imported when it is called."""
+    return lambda arguments: importlib.import_module(f"triton_linear.tools.{module}").run(arguments)
+
+
 def _demo(arguments: argparse.Namespace) -> int:
     from triton_linear.dialect import triton_versions
 
@@ -39,12 +45,6 @@ def _demo(arguments: argparse.Namespace) -> int:
     from triton_linear.tools import demo
 
     return demo.main(arguments.rest)
-
-
-def _fuzz(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.fuzzing.main import run
-
-    return run(arguments)
 
 
 def _every(text: str) -> int:
@@ -107,51 +107,8 @@ def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
         default=120,
         help="for each kind of failure; 0: leave it as it is (default %(default)s)",
     )
-    option("--results", type=Path, metavar="FILE", help="add the totals to FILE.json and FILE.md")
-    add_pipeline_options(fuzz, lowering=False)
+    add_pipeline_options(fuzz)
     option("--replay", type=Path, metavar="FILE", help="run a module that an earlier run wrote")
-
-
-def _explain(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.explain.command import run
-
-    return run(arguments)
-
-
-def _diff(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.diff.command import run
-
-    return run(arguments)
-
-
-def _view(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.view.command import run
-
-    return run(arguments)
-
-
-def _headroom(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.headroom.command import run
-
-    return run(arguments)
-
-
-def _tune(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.tune.command import run
-
-    return run(arguments)
-
-
-def _decisions(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.tune.file_command import run
-
-    return run(arguments)
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.report import run
-
-    return run(arguments)
 
 
 def _opt(arguments: argparse.Namespace) -> int:
@@ -166,12 +123,6 @@ def _version(arguments: argparse.Namespace) -> int:
     return version.main()
 
 
-def _doctor(arguments: argparse.Namespace) -> int:
-    from triton_linear.tools.doctor.command import run
-
-    return run(arguments)
-
-
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
     top = argparse.ArgumentParser(
@@ -180,13 +131,17 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, run: Command, summary: str, own_help: bool = False) -> argparse.ArgumentParser:
+    def command(
+        name: str, summary: str, run: Command | None = None, module: str = "", own_help: bool = False
+    ) -> argparse.ArgumentParser:
+        """`run`: what runs the command; by default the function of that name in a module of `tools`, which is
+        the command's own unless `module` names another."""
         description = summary[0].upper() + summary[1:] + "."
         sub = commands.add_parser(name, help=summary, description=description, add_help=not own_help)
-        sub.set_defaults(run=run, parser=sub)
+        sub.set_defaults(run=run or _run_of(module or f"{name}.command"), parser=sub)
         return sub
 
-    verify = command("verify", _verify, "compile a TTGIR module and run all code of this package in it")
+    verify = command("verify", "compile a TTGIR module and run all code of this package in it", _verify)
     verify.add_argument(
         "file",
         metavar="WHAT",
@@ -197,44 +152,43 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
     verify.add_argument(
         "--lowering",
-        choices=("ours", "stock", "legacy"),
+        choices=("ours", "stock"),
         default="ours",
-        help="which code to run: that of this package, what Triton itself emits, or, of this package too, what "
-        "Triton emitted before it had linear layouts (default %(default)s)",
+        help="which code to run: that of this package, or what Triton itself emits (default %(default)s)",
     )
     verify.add_argument("--json", action="store_true", help="print the results as JSON")
-    add_pipeline_options(verify, lowering=False)
+    add_pipeline_options(verify)
 
     from triton_linear.tools.diff import options as diff
     from triton_linear.tools.explain import options as explain
     from triton_linear.tools.view import options as view
 
     explain.add_arguments(
-        command("explain", _explain, "say why each conversion is there, how it is done and what it costs")
+        command("explain", "say why each conversion is there, how it is done and what it costs")
     )
 
-    diff.add_arguments(
-        command("diff", _diff, "show two compiles of one kernel, and where they began to differ")
-    )
+    diff.add_arguments(command("diff", "show two compiles of one kernel, and where they began to differ"))
 
-    view.add_arguments(command("view", _view, "draw a layout or a conversion, as text, picture or page"))
+    view.add_arguments(command("view", "draw a layout or a conversion, as text, picture or page"))
 
-    command("demo", _demo, "compile the example kernels and show each conversion", own_help=True)
+    command("demo", "compile the example kernels and show each conversion", _demo, own_help=True)
 
-    _add_fuzz(command("fuzz", _fuzz, "verify random conversions, alone and in random programs"))
+    _add_fuzz(command("fuzz", "verify random conversions, alone and in random programs", module="fuzzing.main"))
 
     from triton_linear.tools.headroom import command as headroom
 
     headroom.add_arguments(
-        command("headroom", _headroom, "measure what the layout conversions of a program cost on this GPU")
+        command("headroom", "measure what the layout conversions of a program cost on this GPU")
     )
 
     from triton_linear.tools.tune import options as tune
 
     tune.add_arguments(
-        command("tune", _tune, "measure variants of a program's kernels on this GPU, and keep which is fastest")
+        command("tune", "measure variants of a program's kernels on this GPU, and keep which is fastest")
     )
-    tune.add_file_arguments(command("decisions", _decisions, "list, move or change what `tune` has decided"))
+    tune.add_file_arguments(
+        command("decisions", "list, move or change what `tune` has decided", module="tune.file_command")
+    )
 
     from triton_linear.tools import pack
 
@@ -245,17 +199,17 @@ def parser() -> argparse.ArgumentParser:
 
     from triton_linear.tools import report
 
-    report.add_arguments(command("report", _report, "sum up a file of reports, kernel by kernel"))
+    report.add_arguments(command("report", "sum up a file of reports, kernel by kernel", module="report"))
 
     from triton_linear.tools.doctor import options as doctor
 
     doctor.add_arguments(
-        command("doctor", _doctor, "try out a Triton that is no tested release, and keep what is found")
+        command("doctor", "try out a Triton that is no tested release, and keep what is found")
     )
 
-    command("opt", _opt, "run passes over a module and print any stage: triton-linear-opt", own_help=True)
+    command("opt", "run passes over a module and print any stage: triton-linear-opt", _opt, own_help=True)
 
-    command("version", _version, "print what is installed, and which passes do their work with this Triton")
+    command("version", "print what is installed, and which passes do their work with this Triton", _version)
     return top
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import triton
 from rich import box
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -31,7 +30,7 @@ from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import Compilation, compile_text
-from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.verify.command import Checked, check
 from triton_linear.tools.verify.words import short_encoding, short_type
@@ -196,9 +195,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             assembly_folder(options.output, target).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(f"cannot write assembly there: {error.strerror}", str(options.output))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = opened()
 
     start = time.perf_counter()
     everything: list[Checked] = []

@@ -42,13 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(sums, indent=2))
     else:
-        from rich.console import Console
+        from triton_linear.tools.support.console import opened, show
 
-        from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
-
-        console = Console()
-        console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
-        show(console, table_of(sums, lines))
+        show(opened(), table_of(sums, lines))
         for line in {(line["kernel"], line["error"]): line for line in lines if line["error"]}.values():
             print(f"{line['kernel']} for {line['target']}: {line['error']}")
     return 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from triton_linear import __version__
 from triton_linear.dialect import mlir_provider, triton_versions, verdicts
-from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+from triton_linear.tools.support.console import opened, show
 
 _COLOURS = {"on": "green", "partly": "yellow"}
 
@@ -26,8 +25,6 @@ def main() -> int:
             from triton_linear.passes.coverage import coverage
         except triton_versions.UnsupportedMLIR:  # `mlir_line` has printed the reason
             return 0
-        console = Console()
-        console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for name in ("pass", "is", "what it does, and what it does not with this Triton"):
             table.add_column(name, no_wrap=name != "what it does, and what it does not with this Triton")
@@ -35,7 +32,7 @@ def main() -> int:
             lines = [entry.summary, *(f"- {limit}" for limit in entry.limits)]
             table.add_row(entry.name, Text(entry.state, _COLOURS[entry.state]), "\n".join(lines))
         print(flush=True)
-        show(console, table)
+        show(opened(), table)
     return 0
 
 

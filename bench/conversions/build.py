@@ -1,8 +1,7 @@
 """Compiles one case by one method, in a process of its own, and reads what came out.
 
-Methods: `stock`; `ours` (the plugin); `legacy` (padded shared memory, always); `before` (the plugin's rendition
-of conversions before linear layouts); `baseline` (no conversions); and `forced:KIND`, where every conversion
-that has a plan of that kind uses it and the others what would be chosen.
+Methods: `stock`; `ours` (the plugin); `legacy` (padded shared memory, always); `baseline` (no conversions); and
+`forced:KIND`, where every conversion that has a plan of that kind uses it and the others what would be chosen.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import NoOpPlan, Plan
-from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.lowering.plan.stubs import ConversionStub, Stub
 from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target import targets
@@ -43,7 +41,6 @@ from .kernels import source
 
 METHODS = ("stock", "legacy", "ours")
 BASELINE = "baseline"
-BEFORE = "before"
 FORCED = "forced:"
 
 
@@ -157,9 +154,6 @@ def _build(case: Case, method: str, target_name: str, verify: bool) -> Built:
             kernel = triton.compile(kernel_source, target=gpu, options=options)
         element = element_type(f"i{case.bits}")
         chosen = [selection.select(src, dst, element, target).plan for src, dst in directions(case)]
-    elif method == BEFORE:
-        with triton_linear.enabled(strict=True, assign=False, occupancy=False, lowering=LEGACY) as reports:
-            kernel = triton.compile(kernel_source, target=gpu, options=options)
     elif method.startswith(FORCED):
         stock = triton.compile(kernel_source, target=gpu, options=options)
         chosen = [_forced(case, direction, method, target) for direction in directions(case)]

@@ -12,7 +12,6 @@ from typing import Any
 import triton_linear
 from triton_linear import hook
 from triton_linear.decisions import NONE
-from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
 from triton_linear.variants import VARIANTS, variant
@@ -35,7 +34,8 @@ UNPINNED = "unpinned"
 EXACT = "exact"
 """The plugin, which gives stock Triton's bits."""
 BASELINE = "legacy"
-"""Conversions as Triton lowered them before it had linear layouts."""
+"""Conversions as Triton lowered them before it had linear layouts: a mode of committed figures, which the
+plugin no longer has."""
 
 MODES: Mapping[str, Mapping[str, Any]] = {
     OURS: {},
@@ -46,7 +46,6 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     BOUND: {"assign": False, "lower": False, "everywhere": True},
     EXACT: {"exact": True},
     FREE: {"free": True, "occupancy": False},
-    BASELINE: {"assign": False, "occupancy": False, "lowering": LEGACY},
 }
 """The options of the plugin in each mode that has it."""
 
@@ -59,7 +58,7 @@ VARIED: Mapping[str, str] = {f"variant-{name}": name for name in VARIANTS if nam
 DECIDED = "decided"
 """The plugin, which follows the decisions that it finds."""
 
-WAYS = (STOCK, OURS, BASELINE)
+WAYS = (STOCK, OURS)
 """What the paper's tables compare."""
 
 

@@ -42,7 +42,6 @@ ALL = (
     *modes.VARIED,
     *modes.WITHOUT,
     modes.BOUND,
-    modes.BASELINE,
     modes.FREE,
 )
 DEFAULT = (modes.STOCK, modes.OURS, modes.FREE)

@@ -1,4 +1,4 @@
-"""Launches timed side by side: stock Triton, the plugin, the lowering of before, and stock again (the noise).
+"""Launches timed side by side: stock Triton, the plugin, and stock again (the noise).
 
 What is compiled ahead of the run is in Triton's cache; what the plugin reported of it is kept beside that, as a
 kernel from the cache has no report.
@@ -25,8 +25,6 @@ PARTS = (modes.ASSIGN, modes.LOWER, modes.BOUND)
 EFFORT = measure.Effort(turns=20, cold=0)
 RATIOS = (
     (modes.STOCK, modes.OURS),
-    (modes.BASELINE, modes.OURS),
-    (modes.BASELINE, modes.STOCK),
     (modes.STOCK, modes.AGAIN),
     *((modes.STOCK, part) for part in PARTS),
 )

@@ -1,9 +1,8 @@
-"""Gathers along the rows of [512, k]: stock Triton, the plugin, and Triton of before.
+"""Gathers along the rows of [512, k]: stock Triton and the plugin.
 
 Each program has a tile of its own: one kernel loads it and its indices, gathers once and stores, in which
 memory takes most of the time; the other gathers `CHAIN` times in a loop, each time from what it got before.
-Beside the plugin as it is, its legacy mode: gathers through row-major shared memory, and conversions of before
-(docs/legacy.md). Results have to be the same, bit for bit.
+Results have to be the same, bit for bit.
 
     python -m bench.paper.gather --target cuda:90 [--only REGEX]
 
@@ -30,7 +29,6 @@ from bench.harness.options import Parser
 from bench.kernels import measure, modes
 from bench.kernels.kernel import Kernel, Tensor
 from triton_linear.examples.spec import gpu_target
-from triton_linear.report import TRITON
 
 from . import compared
 from .gather_report import report
@@ -117,32 +115,16 @@ def prepare(case: Gather) -> dict[str, str]:
 
 
 def run(case: Gather) -> Record:
-    """Times, ratios, facts of the kernels and verdicts on the results of one case, in every mode.
-
-    Where the legacy mode fell back, or left the gather to Triton, it is no baseline: `fell_back` says why, and
-    there is no ratio to it.
-    """
+    """Times, ratios, facts of the kernels and verdicts on the results of one case, in every mode."""
     begun = time.perf_counter()
     _, found = compared.run(case.work(), case.key)
-    fell_back = no_baseline(found["modes"].get(modes.BASELINE, {}))
-    if fell_back:
-        found["ratios"] = {
-            name: ratio for name, ratio in found["ratios"].items() if modes.BASELINE not in name.split("/")
-        }
     return {
         "element": case.element,
         "columns": case.columns,
         "times": case.times,
         **found,
-        "fell_back": fell_back,
         "seconds": round(time.perf_counter() - begun, 2),
     }
-
-
-def no_baseline(facts: Mapping[str, Any]) -> list[str]:
-    """Why what the legacy mode made of a kernel is not what Triton of before did: nothing, if it is."""
-    left = [f"left to Triton: {detail}" for lowering, detail in facts.get("gathers", ()) if lowering == TRITON]
-    return [*facts.get("fell_back", ()), *left]
 
 
 def compiled(kernel: Kernel, target: Any, mode: str) -> dict[str, Any]:

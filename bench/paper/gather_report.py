@@ -90,7 +90,7 @@ def _row(record: Record) -> list[str]:
 
 def _shown(record: Record, ratio: str) -> str:
     if ratio not in record["ratios"]:
-        return "no baseline" if record["fell_back"] and ratio != OURS else ""
+        return "no baseline" if record.get("fell_back") and ratio != OURS else ""
     return between(record["ratios"][ratio], 2)
 
 

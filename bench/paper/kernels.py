@@ -1,8 +1,7 @@
-"""The figure of whole kernels: those that TritonBench has, each at a few sizes, under three ways to compile.
+"""The figure of whole kernels: those that TritonBench has, each at a few sizes, with and without the plugin.
 
 Every kernel is written here, as its author would for one GPU, in one sensible configuration. `stock` is Triton
-as installed, `ours` the plugin, `legacy` conversions as Triton lowered them before it had linear layouts, and
-`again` stock once more, which is the noise.
+as installed, `ours` the plugin, and `again` stock once more, which is the noise.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ SIZES = (64, 128, 256, 512)
 WIDTHS = (8, 16, 32)
 LANES = 32
 PAPER = 3.93
-METHODS = ("stock", "ours", "before", "forced:shuffle", "forced:warp-shared", "forced:cta-shared", "baseline")
+METHODS = ("stock", "ours", "forced:shuffle", "forced:warp-shared", "forced:cta-shared", "baseline")
 SHUFFLE = "forced:shuffle"
 SHARED = ("forced:warp-shared", "forced:cta-shared")
 MEASURES = ("throughput", "latency")
@@ -57,7 +57,7 @@ class Conversion:
     @property
     def methods(self) -> Sequence[str]:
         """Those of `METHODS` that there are."""
-        return [method for method in METHODS if method != "before" or self.kind != "exchange"]
+        return METHODS
 
 
 def cases() -> Sequence[Conversion]:

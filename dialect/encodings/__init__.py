@@ -55,7 +55,6 @@ __all__ = [
     "installed_release",
     "is_distributed",
     "is_shared",
-    "is_tensor_memory",
     "layout_of",
     "linear_encoding_text",
     "parse",
@@ -166,8 +165,3 @@ def is_distributed(encoding_text: str) -> bool:
 def is_shared(encoding_text: str) -> bool:
     """Whether the encoding places a tensor in shared memory."""
     return parse(encoding_text).space == "shared"
-
-
-def is_tensor_memory(encoding_text: str) -> bool:
-    """Whether the encoding places a tensor in tensor memory."""
-    return parse(encoding_text).space == "tensor memory"

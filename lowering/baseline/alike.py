@@ -42,7 +42,7 @@ def is_alike(plan: Plan, src: Hardware, dst: Hardware, target: Target) -> bool:
     Requires: `plan` converts from `src` to `dst`, in a kernel with one CTA and without warp-specialised
     regions; `target` is an NVIDIA GPU.
     """
-    if not isinstance(plan, SharedPlan) or plan.scope != "cta" or plan.stages != (plan,) or plan.padding:
+    if not isinstance(plan, SharedPlan) or plan.scope != "cta" or plan.stages != (plan,):
         return False
     if plan.barriers > 1 or _has_copies(src) or _has_copies(dst):
         return False

@@ -11,15 +11,12 @@ import functools
 from collections.abc import Callable, Sequence
 
 from triton_linear.lowering.emit.elements import (
-    from_integer,
     half_of,
     packed_words,
-    to_integer,
     unpacked,
     width,
 )
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
-from triton_linear.lowering.emit.padded import emit_padded
 from triton_linear.lowering.emit.parts import HALF, WORD, Packer, Parts, parts_of
 from triton_linear.lowering.emit.shared import emit_exchange
 from triton_linear.lowering.emit.text import (
@@ -75,8 +72,6 @@ def emit_body(
         values = [register(index) for index in plan.sources]
     elif isinstance(plan, FreePlan):
         values = _free(writer, plan, signature.element, register, settler)
-    elif isinstance(plan, SharedPlan) and plan.padding is not None:
-        values = _through_padding(writer, plan, signature.element, register, machine, base)
     else:
         together = target.policy.vector_words if width(signature.element) == HALF else 1
         words = _packing(writer, plan, signature, register, settler, packer, together)
@@ -144,25 +139,6 @@ def _through_words(
         count = min(slots, signature.result_registers - len(values))
         values += unpacked(writer, word, element, count, unpacks)
     return values
-
-
-def _through_padding(
-    writer: FunctionWriter,
-    plan: SharedPlan,
-    element: str,
-    register: Callable[[int], str],
-    machine: InstructionWriter,
-    base: str,
-) -> list[str]:
-    """Write a plan that pads; return the values of the destination registers. Its stores may read accumulators
-    without a copy."""
-
-    @functools.cache
-    def integer(index: int) -> str:
-        return to_integer(writer, register(index), element)
-
-    values = emit_padded(writer, plan, integer, machine, base)
-    return [from_integer(writer, value, element) for value in values]
 
 
 def _free(

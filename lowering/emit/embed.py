@@ -138,7 +138,8 @@ def embed(
     places = {*freed, *entered, *left, *((frame.begin, frame.end) if frame is not None else ())}
     take_what_is_transposed(program, [call.op for call in calls.values()])
     for n in places:
-        _make_place(program.ops[n])
+        at = program.ops[n]
+        Operation.create(_PLACE, loc=Location.unknown(at.context), ip=InsertionPoint(at))
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
     # What regions of some warps, or functions, are handed lies anywhere.
@@ -302,11 +303,6 @@ def _homes_in_regions(
         list(groups.values()), others, budget, policy.scratch_pieces, policy.small_scratch
     )
     return {n: home for n, home in homes.items() if n in uses}, budget, taking
-
-
-def _make_place(op: Operation) -> None:
-    """Let a line of its own stand in front of an operation."""
-    Operation.create(_PLACE, loc=Location.unknown(op.context), ip=InsertionPoint(op))
 
 
 def _lines(

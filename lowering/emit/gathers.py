@@ -94,18 +94,6 @@ def emit_gather_body(
     return result
 
 
-def emit_gather(plan: AnyGatherPlan, signature: GatherSignature, target: Target, symbol: str = "gather") -> str:
-    """The gather as a function: `(source struct, index struct, scratch) -> result struct`.
-
-    Its body has the lines that a kernel gets.
-    """
-    writer = FunctionWriter()
-    result = emit_gather_body(plan, signature, target, writer, "%source", "%index", "%scratch")
-    writer.effect(f"llvm.return {result} : {signature.result}")
-    arguments = f"%source: {signature.source}, %index: {signature.index}, %scratch: {SHARED}"
-    return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"
-
-
 class _Values:
     """Writes the operations that read the registers of a gather's operands."""
 
@@ -171,12 +159,10 @@ def _through_memory(plan: GatherSharedPlan, values: _Values, base: str, closes: 
     fetcher = _Fetcher(plan, values, base)
     loaded: list[str] = []
     written = 0
-    if plan.waits:
-        machine.barrier(writer, plan.scope)
     for round_, (stores, fetches) in enumerate(zip(plan.store.rounds, plan.fetches, strict=True)):
         if round_:
             machine.barrier(writer, plan.scope)
-        elif plan.stores_apart and not plan.waits:
+        elif plan.stores_apart:
             machine.keep_loads_in_flight(writer)
         for access, made in zip(stores, storing.words[round_], strict=True):
             needed = max(written, max(made) - storing.given + 1)

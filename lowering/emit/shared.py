@@ -16,7 +16,7 @@ from triton_linear.lowering.emit.text import (
 )
 from triton_linear.lowering.emit.words import WordWriter, in_cluster, linear_in_thread
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, SharedPlan
 
 
 def emit_exchange(
@@ -152,7 +152,6 @@ def pointers(
     thread: str,
     columns: Sequence[int],
     base: str,
-    padding: Padding | None = None,
     space: str = SHARED,
 ) -> Callable[[int], str]:
     """A function that returns the pointer of the thread for an offset; `columns`: the side's address
@@ -165,28 +164,16 @@ def pointers(
         if origin is None:
             return base
         offset = writer.binary("xor", origin, writer.constant(flipped)) if flipped else origin
-        if padding is not None:
-            offset = _padded(writer, offset, padding)
         return writer.op(f"llvm.getelementptr {base}[{offset}] : ({space}, {I32}) -> {space}, i8")
 
     def address(offset: int) -> str:
         # In bits that no thread sets, xor is addition, and becomes an immediate offset.
         start, rest = row(offset & moving), offset & ~moving
-        if padding is not None:
-            rest = padding.placed(rest)
         if not rest:
             return start
         return writer.op(f"llvm.getelementptr {start}[{rest}] : ({space}) -> {space}, i8")
 
     return address
-
-
-def _padded(writer: FunctionWriter, offset: str, padding: Padding) -> str:
-    """The padded address of an offset (`Padding.placed`)."""
-    if not padding.bytes:
-        return offset
-    row = writer.binary("lshr", offset, writer.constant(padding.row_bytes.bit_length() - 1))
-    return writer.binary("add", offset, writer.binary("mul", row, writer.constant(padding.bytes)))
 
 
 def _aligned(side: MemorySide) -> str:

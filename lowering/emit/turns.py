@@ -150,16 +150,12 @@ def order_of(stretch: Stretch, chosen: Collection[int]) -> Order:
     order = Order()
     for step in stretch:
         if isinstance(step, Choice):
-            choice = any_of([order_of(body, chosen) for body in step.bodies])
+            bodies = [order_of(body, chosen) for body in step.bodies]
+            choice = functools.reduce(Order.either, bodies) if bodies else Order()
             order = order.then(choice.repeated() if step.repeats else choice)
         elif step in chosen:
             order = order.then(Order.one(step))
     return order
-
-
-def any_of(orders: Sequence[Order]) -> Order:
-    """The order of a choice of one of `orders`; empty without orders."""
-    return functools.reduce(Order.either, orders) if orders else Order()
 
 
 def turns(order: Order) -> dict[int, Turn]:

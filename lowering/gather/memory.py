@@ -14,8 +14,8 @@ over less scratch.
 If an index may ask for what another CTA of the cluster holds, each load computes the rank of that CTA from the
 index as it does the address (`request`). The barriers are those of conversions across CTAs.
 
-`plan_legacy_gather` is the gather of Triton before it used shuffles, a baseline: every register is stored and
-every result loaded, row-major, with a barrier before the stores and one behind.
+`plan_row_major` is Triton's gather through memory: every register is stored and every result loaded,
+row-major.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.gather.request import Request
 from triton_linear.lowering.gather.shuffles import columns_beside_axis, misfit, multiplier, operations_of
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import LEGACY_GATHER, Columns, Fetch, GatherSharedPlan
+from triton_linear.lowering.plan.gathers import Columns, Fetch, GatherSharedPlan
 from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.plan.plans import SECTOR, Access, Cost, MemorySide, Ranks, Rejected
 from triton_linear.lowering.planners.conversion import Hardware
@@ -125,19 +125,17 @@ def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: 
     )
 
 
-def plan_legacy_gather(
+def plan_row_major(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
-) -> GatherSharedPlan | Rejected:
-    """The gather of the baseline, or the reason why it has none."""
-    if reason := misfit(src, index, axis, target):
-        return Rejected("legacy", reason)
+) -> GatherSharedPlan | None:
+    """Triton's gather through memory, with single stores; None in a cluster, or if memory is too small."""
+    if misfit(src, index, axis, target):
+        return None
     held, beside = Hardware.of(src), columns_beside_axis(index, axis, [size for _, size in src.out_dims])
-    if held.block or beside.block:
-        return Rejected("legacy", f"scratch is not laid out for clusters, here of {1 << len(held.block)} CTAs")
     size = element.memory_bytes
     scratch = size << total_bits(src.out_dims)
-    if scratch > target.max_shared_bytes:
-        return Rejected("legacy", f"it takes {scratch} of {target.max_shared_bytes} bytes of shared memory")
+    if held.block or beside.block or scratch > target.max_shared_bytes:
+        return None
     order = _row_major(src)
 
     def place(columns: Columns) -> Columns:
@@ -160,17 +158,15 @@ def plan_legacy_gather(
         fetches=(tuple(fetched),),
         outputs=tuple(range(len(fetched))),
         scratch_bytes=scratch,
-        waits=True,
-        kind=LEGACY_GATHER,
     )
 
 
 def _row_major_plan(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
 ) -> GatherSharedPlan | None:
-    """The memory layout of the baseline, but with one load for results that are copies, and one barrier."""
-    found = plan_legacy_gather(src, index, axis, element, target)
-    if isinstance(found, Rejected):
+    """Triton's gather, but with one load for results that are copies."""
+    found = plan_row_major(src, index, axis, element, target)
+    if found is None:
         return None
     elements = f2.sums(Hardware.of(index).register)
     first: dict[int, int] = {}
@@ -179,8 +175,7 @@ def _row_major_plan(
     (fetched,) = found.fetches
     kept = [fetched[elements.index(held)] for held in first]
     outputs = tuple(first[held] for held in elements)
-    plan = replace(found, fetches=(tuple(kept),), outputs=outputs, waits=False, kind=PLANNER)
-    return with_merged_stores(plan, target)
+    return with_merged_stores(replace(found, fetches=(tuple(kept),), outputs=outputs), target)
 
 
 def with_merged_stores(plan: GatherSharedPlan, target: Target) -> GatherSharedPlan:

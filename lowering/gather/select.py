@@ -25,7 +25,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.lowering.gather.memory import (
     cost_of_gather_shared,
     plan_gather_shared,
-    plan_legacy_gather,
+    plan_row_major,
     with_merged_stores,
 )
 from triton_linear.lowering.gather.shuffles import (
@@ -136,7 +136,7 @@ def stock_cost(
         return _with_spills(
             cost, held * parts + max(results * parts, results * (1 + (column > 0))), target, warps
         )
-    plan = plan_legacy_gather(src, index, axis, element, target)
-    if isinstance(plan, Rejected):
+    plan = plan_row_major(src, index, axis, element, target)
+    if plan is None:
         return Cost(math.inf, math.inf)
-    return cost_of(with_merged_stores(replace(plan, waits=False), target), element, target, warps)
+    return cost_of(with_merged_stores(plan, target), element, target, warps)

@@ -115,21 +115,11 @@ def _swizzle(build: Builder, op: ir.Operation) -> Tree:
         def lanes(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
             return (lane & _HALF_WAVE) | (((lane & kept) | forced) ^ flipped)
 
-    return _read_lanes(build, ("swizzle", control), value, lanes)
+    return lane_handlers.exchange(build, ("swizzle", control), value, _finder(lanes))[0]
 
 
 def _quad(control: int) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
     return lambda lane: _dpp_source(control, lane)
-
-
-def _read_lanes(
-    build: Builder,
-    key: tuple[str, int],
-    value: Tree,
-    lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]],
-) -> Tree:
-    """`value` of the lane that `lanes` returns for each lane."""
-    return lane_handlers.exchange(build, key, value, _finder(lanes))[0]
 
 
 def _finder(lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]) -> Callable[[Machine], Source]:

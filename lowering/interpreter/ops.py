@@ -238,10 +238,6 @@ def _left(value: Bits, amount: Bits, bits: int) -> Bits:
     return np.bitwise_and(np.left_shift(value, amount), scalar_mask(bits))
 
 
-def _right(value: Bits, amount: Bits, bits: int) -> Bits:
-    return np.right_shift(value, amount)
-
-
 def _right_signed(value: Bits, amount: Bits, bits: int) -> Bits:
     shifted = signed(value, bits).view(np.int64) >> amount.view(np.int64)
     return np.bitwise_and(shifted.view(np.uint64), scalar_mask(bits))
@@ -438,7 +434,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "llvm.sub": _arithmetic(np.subtract),
     "llvm.mul": _arithmetic(np.multiply),
     "llvm.shl": _shift(_left),
-    "llvm.lshr": _shift(_right),
+    "llvm.lshr": _shift(lambda value, amount, bits: np.right_shift(value, amount)),
     "llvm.ashr": _shift(_right_signed),
     "llvm.intr.ctpop": _count_ones,
     "llvm.icmp": _icmp,

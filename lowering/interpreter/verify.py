@@ -10,6 +10,7 @@ the comparison is exact, however narrow the element.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,41 +67,42 @@ def verify_conversion(
     target: Target,
     num_warps: int,
     shared_bytes: int = 0,
-    block: int = 0,
+    ctas: Sequence[int] = (0,),
 ) -> Verdict:
     """Run the function on a tensor laid out by `src` and compare its result with `dst`.
 
     Requires: both layouts map register, lane, warp (and block) onto the same tensor; the function takes a
     struct of one field per source register and returns one of one field per destination register.
-    Ensures: deterministic; every copy of an element is fed and checked in the CTA numbered `block`.
+    Ensures: deterministic; every copy of an element is fed and checked in the CTAs of these numbers, which run
+    together.
 
     Raises SimulationError if the function cannot be run, ValueError if the layouts do not fit.
     """
-    if src.out_dims != dst.out_dims:
-        raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
-    fed = held_elements(src, target.lanes, num_warps, block)
-    expected = held_elements(dst, target.lanes, num_warps, block)
-    patterns = element_patterns(_size(src), element.bits)
-    return _judged(function_text, fed, expected, patterns, element, target, num_warps, shared_bytes)
-
-
-def _judged(
-    function_text: str,
-    fed: npt.NDArray[np.int64],
-    expected: npt.NDArray[np.int64],
-    patterns: npt.NDArray[np.uint64],
-    element: ElementType,
-    target: Target,
-    num_warps: int,
-    shared_bytes: int,
-    ctas: int = 1,
-) -> Verdict:
-    """Run the function on the `patterns` of the elements `fed`; compare its registers with those `expected`."""
-    registers = patterns[:, fed].swapaxes(0, 1)
-    outcome = simulate(function_text, list(registers), target, num_warps, shared_bytes, ctas=ctas)
+    fed, expected, patterns = _elements_of(src, dst, element, target, num_warps, ctas)
+    registers = list(patterns[:, fed].swapaxes(0, 1))
+    outcome = simulate(function_text, registers, target, num_warps, shared_bytes, ctas=len(ctas))
     return judge(
         outcome.values, outcome.undefined, outcome.races, outcome.counts, expected, patterns, element.bits
     )
+
+
+def _elements_of(
+    src: LinearLayout,
+    dst: LinearLayout,
+    element: ElementType,
+    target: Target,
+    num_warps: int,
+    ctas: Sequence[int] = (0,),
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bits]:
+    """The elements that registers have by either layout in these CTAs, and the patterns of all elements."""
+    if src.out_dims != dst.out_dims:
+        raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
+    fed, expected = (
+        np.concatenate([held_elements(side, target.lanes, num_warps, cta) for cta in ctas], axis=1)
+        for side in (src, dst)
+    )
+    size = int(np.prod([size for _, size in src.out_dims], dtype=np.int64))
+    return fed, expected, element_patterns(size, element.bits)
 
 
 def verify_in_cluster(
@@ -118,34 +120,10 @@ def verify_in_cluster(
     after the other, else their sum.
     """
     blocks = [_columns(side, BLOCK) for side in (src, dst)]
-    if blocks[0] == blocks[1]:
-        return verify_in_each_cta(function_text, src, dst, element, target, num_warps, shared_bytes)
-    ctas = 1 << len(blocks[0])
-    fed, expected = (
-        np.concatenate([held_elements(side, target.lanes, num_warps, cta) for cta in range(ctas)], axis=1)
-        for side in (src, dst)
-    )
-    patterns = element_patterns(_size(src), element.bits)
-    return _judged(function_text, fed, expected, patterns, element, target, num_warps, shared_bytes, ctas)
-
-
-def verify_in_each_cta(
-    function_text: str,
-    src: LinearLayout,
-    dst: LinearLayout,
-    element: ElementType,
-    target: Target,
-    num_warps: int,
-    shared_bytes: int = 0,
-) -> Verdict:
-    """`verify_conversion` in every CTA of a cluster, one after the other.
-
-    Requires: the function accesses no memory of other CTAs; the interpreter refuses such accesses.
-    Ensures: `wrong` and `checked` are summed over all CTAs; `counts` are those of one CTA.
-    """
+    everyone = range(1 << len(blocks[0]))
     verdicts = [
-        verify_conversion(function_text, src, dst, element, target, num_warps, shared_bytes, block)
-        for block in range(1 << len(_columns(src, BLOCK)))
+        verify_conversion(function_text, src, dst, element, target, num_warps, shared_bytes, ctas)
+        for ctas in ([(cta,) for cta in everyone] if blocks[0] == blocks[1] else [everyone])
     ]
     return Verdict(
         sum(verdict.checked for verdict in verdicts),
@@ -171,11 +149,7 @@ def verify_kernel(
     Requires: its only argument is the tensor, laid out by `src`, and it gives the tensor to `sink`, laid out by
     `dst`.
     """
-    if src.out_dims != dst.out_dims:
-        raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
-    fed = held_elements(src, target.lanes, num_warps, 0)
-    expected = held_elements(dst, target.lanes, num_warps, 0)
-    patterns = element_patterns(_size(src), element.bits)
+    fed, expected, patterns = _elements_of(src, dst, element, target, num_warps)
     outcome = simulate_function(module_text, name, [list(patterns[:, fed].swapaxes(0, 1))], target, num_warps)
     values, undefined = outcome.sinks[sink]
     return judge(values, undefined, outcome.races, outcome.counts, expected, patterns, element.bits)
@@ -202,10 +176,6 @@ def judge(
         for r, t in np.argwhere(wrong)[:_REPORTED]
     )
     return Verdict(wrong.size, int(wrong.sum()), examples, races, counts)
-
-
-def _size(layout: LinearLayout) -> int:
-    return int(np.prod([size for _, size in layout.out_dims], dtype=np.int64))
 
 
 @functools.lru_cache(maxsize=256)

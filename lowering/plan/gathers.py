@@ -8,9 +8,6 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import CLUSTER, WIDEST_LOAD, MemorySide, Ranks
 
-LEGACY_GATHER = "gather-legacy"
-"""The kind of gathers as Triton lowered them before linear layouts."""
-
 Columns = tuple[int, ...]
 
 
@@ -124,7 +121,7 @@ class GatherSharedPlan:
     Its stores are those of a `SharedPlan`. The byte address of a fetch is the xor of `address_by_index[j]` over
     the set bits j of the index, `address_by_thread[k]` over the set bits k of the thread number, and the
     fetch's offset. Register i of the result is the result of fetch `outputs[i]`, counted through the rounds.
-    Barriers of the plan's scope separate the rounds; with `waits`, another one precedes the first.
+    Barriers of the plan's scope separate the rounds.
 
     Columns of `address_by_thread` beyond those of lanes and warps belong to the rank of the CTA in its cluster.
     With scope "cluster", a fetch loads from the CTA whose rank is that of `ranks`, by its place in the rounds,
@@ -144,7 +141,6 @@ class GatherSharedPlan:
     fetches: tuple[tuple[Fetch, ...], ...]
     outputs: tuple[int, ...]
     scratch_bytes: int
-    waits: bool = False
     kind: str = "gather-shared"
     ranks: Ranks | None = None
     rank_by_index: Columns = ()
@@ -166,9 +162,9 @@ class GatherSharedPlan:
 
     @property
     def barriers(self) -> int:
-        """Barriers: one between the stores and loads of each round, one between rounds, one if it `waits`, and
-        in a cluster one behind the last loads (see `SharedPlan.barriers`)."""
-        return 2 * len(self.fetches) - 1 + self.waits + (self.scope == CLUSTER)
+        """Barriers: one between the stores and loads of each round, one between rounds, and in
+        a cluster one behind the last loads (see `SharedPlan.barriers`)."""
+        return 2 * len(self.fetches) - 1 + (self.scope == CLUSTER)
 
     @property
     def stores_apart(self) -> bool:

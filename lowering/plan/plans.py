@@ -19,8 +19,6 @@ from triton_linear.lowering.target.targets import Target
 FREE = "free"
 """The kind of plans that convert nothing."""
 
-PADDED = "padded"
-"""The kind of plans through padded shared memory, which Triton used before linear layouts."""
 
 CLUSTER = "cluster"
 """The scope of exchanges among all CTAs of a cluster."""
@@ -189,25 +187,6 @@ class Access:
     registers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Padding:
-    """`bytes` unused bytes behind each `row_bytes` of shared memory: placed(a) = a + a // row_bytes * bytes.
-
-    `row_bytes` is a power of two. If a and b have no bit in common, placed(a + b) = placed(a) + placed(b).
-    """
-
-    row_bytes: int
-    bytes: int
-
-    def placed(self, address: int) -> int:
-        """The padded address of an address.
-
-        >>> [Padding(256, 16).placed(address) for address in (255, 256, 513)]
-        [255, 272, 545]
-        """
-        return address + address // self.row_bytes * self.bytes
-
-
 _MATRIX_WORDS = {"": "", "ldmatrix": "matrix ", "stmatrix": "matrix "}
 """What summaries call accesses by a matrix instruction of this name; others transpose."""
 
@@ -220,7 +199,7 @@ class MemorySide:
     access's offset. Columns beyond those of lanes and warps belong to the rank of its CTA in the cluster. An
     access moves `slots` elements of the thread: at that address, or, if `matrix` is not empty, by the matrix
     instruction of that name (`transposing.FORMS`), where the address lanes name rows of `access_bytes`. Stores
-    have 2^`choices` alternatives. No access has bank conflicts, unless the plan pads.
+    have 2^`choices` alternatives. No access has bank conflicts.
     """
 
     access_bytes: int
@@ -264,8 +243,8 @@ class SharedPlan:
     Bit i of the alternative that a thread stores is parity(split[i] & thread). Destination register i is at
     (round, load access, position) `outputs[i]`. Barriers of the plan's scope separate the rounds. The stores
     take the result of `before`, and `after` takes the result of the loads, if these plans by shuffles are
-    given. `padding` applies to all addresses, and `scratch_bytes` includes it. With scope "cluster", loads read
-    from the CTAs of `ranks`; each CTA has scratch of its own at the same address.
+    given. With scope "cluster", loads read from the CTAs of `ranks`; each CTA has scratch of its own at the
+    same address.
     """
 
     source_registers: int
@@ -278,7 +257,6 @@ class SharedPlan:
     scratch_bytes: int
     before: ShufflePlan | None = None
     after: ShufflePlan | None = None
-    padding: Padding | None = None
     ranks: Ranks | None = None
 
     @property
@@ -293,18 +271,16 @@ class SharedPlan:
 
     @property
     def kind(self) -> str:
-        """ "warp-shared", "cta-shared" or "cluster-shared"; "padded" if it pads."""
-        return f"{self.scope}-shared" if self.padding is None else PADDED
+        """ "warp-shared", "cta-shared" or "cluster-shared"."""
+        return f"{self.scope}-shared"
 
     @property
     def stores_apart(self) -> bool:
         """True if a round has several stores, and one load from global memory cannot bring all they store.
 
         The loads from global memory are then to be in flight together (see
-        `InstructionWriter.keep_loads_in_flight`). False for a plan that pads, which is a baseline.
+        `InstructionWriter.keep_loads_in_flight`).
         """
-        if self.padding is not None:
-            return False
         return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > WIDEST_LOAD
 
     @property

@@ -20,7 +20,6 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, packing_permutes, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, Access, Cost, MemorySide, Ranks, SharedPlan
-from triton_linear.lowering.planners.conflicts import padded_wavefronts
 from triton_linear.lowering.planners.fragments import Fragment, matrix_fragment
 from triton_linear.lowering.planners.placement import (
     Exchange,
@@ -38,12 +37,7 @@ from triton_linear.lowering.target.targets import Target
 
 
 def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
-    """Count the instructions of one warp; clocks by the target's table.
-
-    A plan that pads emits no permutes: LLVM makes them, and they are not counted.
-    """
-    if plan.padding is not None:
-        return _cost(plan, 0, target)
+    """Count the instructions of one warp; clocks by the target's table."""
     parts = 2 if plan.element_bytes == 8 else 1
     return _cost(plan, (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts, target)
 
@@ -77,8 +71,6 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
     """The cost of a plan that makes the words of its accesses with `alu` instructions."""
     wavefronts = sum(
         len(accesses) * side.wavefronts(kind, plan.element_bytes, target, plan.ranks is None)
-        if plan.padding is None
-        else padded_wavefronts(plan.padding, side, accesses, kind, target)
         for kind, side in ((STORE, plan.store), (LOAD, plan.load))
         for accesses in side.rounds
     )

@@ -49,16 +49,6 @@ class TensorAccess:
         """Registers of a thread that the access moves."""
         return self.instructions * self.words
 
-    def mnemonic(self, is_store: bool) -> str:
-        """The instruction in PTX.
-
-        >>> TensorAccess("32x32b", 16, 2, 16).mnemonic(is_store=False)
-        'tcgen05.ld.sync.aligned.32x32b.x16.b32'
-        """
-        spread = f".{'unpack' if is_store else 'pack'}::16b" if self.spread else ""
-        kind = "st" if is_store else "ld"
-        return f"tcgen05.{kind}.sync.aligned.{self.shape}.x{self.repeat}{spread}.b32"
-
     def summary(self) -> str:
         """One line for people.
 

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from triton_linear.dialect.dimensions import fields
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, Padding, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, SharedPlan
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.prove.words import Refuted, Word, packed, run_words, words_at
 from triton_linear.lowering.target.targets import Target
@@ -144,8 +144,8 @@ def _check_ranks(plan: SharedPlan, threads: Threads) -> None:
     named = (*plan.ranks.columns, *(rank for ranks in plan.ranks.loads for rank in ranks))
     if any(rank >> threads.cta_bits for rank in named) or len(plan.ranks.columns) > threads.bits:
         raise Refuted(f"a load is from a CTA that a cluster of {1 << threads.cta_bits} does not have")
-    if plan.load.matrix or plan.padding is not None:
-        raise Refuted("matrix loads, and padding, know no other CTA")
+    if plan.load.matrix:
+        raise Refuted("matrix loads know no other CTA")
 
 
 def _check_shape(plan: SharedPlan, threads: Threads) -> None:
@@ -158,8 +158,6 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
         raise Refuted(
             f"a thread stores one of 2^{plan.store.choices} alternatives, {len(plan.split)} bits choose"
         )
-    if plan.padding is not None and (plan.split or plan.store.matrix or plan.load.matrix):
-        raise Refuted("what pads has no alternatives and no matrix accesses")
     if any(mask >> threads.bits for mask in plan.split):
         raise Refuted("alternatives are chosen by bits that a thread number does not have")
     width = plan.store.slots << plan.store.choices
@@ -199,8 +197,6 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         if address % aligned:
             raise Refuted(f"{name} address {address:#x} is no multiple of {aligned}")
         reached |= address
-    if plan.padding is not None:
-        reached = _padded_reach(plan.padding, reached, covered)
     if reached + covered > plan.scratch_bytes:
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
     ranks = _rank_columns(plan, name, threads)
@@ -228,18 +224,6 @@ def _rank_columns(plan: SharedPlan, name: str, threads: Threads) -> tuple[int, .
 
 def _with_ranks(columns: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...]:
     return tuple(column | rank for column, rank in zip(columns, ranks, strict=True))
-
-
-def _padded_reach(padding: Padding, reached: int, covered: int) -> int:
-    """The padded address of the last address `reached` by a side with accesses of `covered` bytes.
-
-    Padding maps different addresses to different places, so that the rest of the proof holds for places too.
-    Raises Refuted if padding splits or misaligns an access.
-    """
-    row, gap = padding.row_bytes, padding.bytes
-    if row <= 0 or row & (row - 1) or row % covered or gap < 0 or gap % covered:
-        raise Refuted(f"rows of {row} bytes padded by {gap} do not hold whole accesses of {covered} bytes")
-    return padding.placed(reached)
 
 
 def _moves(side: MemorySide, size: int, lane_bits: int) -> bool:

@@ -299,8 +299,8 @@ class Policy:
     """A loop that takes at most this many times the clocks of its MMAs is not assembled again. In a second
     assembly, loops of f16 matmuls at 1.08 times kept their clocks; fp8 and TF32 at 2.2 to 2.7 lost 3 to 8 %."""
     loop_registers: float = _threshold(1.25, 1.0, "times")
-    """A loop of MMAs is assembled again if a thread can have this many times the registers that it uses. Of 18
-    loops of bench/foreign 8 have fewer: 7 got no shorter, and one by 1 % while its warps took longer."""
+    """A loop of MMAs is assembled again if a thread can have this many times the registers that it uses
+    (docs/plugin-registers.md has what became of others)."""
     serial_loads: float = _threshold(0.05, UNBOUNDED, "part of the clocks")
     """A kernel whose warps wait at least this long for loads that are issued one after another is assembled
     with more registers. Of 393 kernels of bench/foreign 50 wait for 10 %; the warps of 27 then took less time.
@@ -324,21 +324,14 @@ class Policy:
     is done about it, is compared too: 7 of these kernels."""
     saves_much: float = _threshold(0.2, UNBOUNDED, "part of the clocks")
     """A kernel whose new layouts save this much by the model is not compared: the walk does not see conflicts
-    in shared memory. The 8 kernels that give way to stock Triton's save at most a tenth; two matmuls of f32
-    and fp8, 2.1 and 4.3 times as fast with fewer conflicts, save 0.71 and 0.26."""
+    in shared memory. Two matmuls of f32 and fp8, 2.1 and 4.3 times as fast with fewer, save 0.71 and 0.26."""
     stock_clocks: float = _threshold(1.1, UNBOUNDED, "times")
-    """Stock Triton's kernel is then taken if a warp of ours takes more than this many times its clocks. Of the
-    28 kernels that are compared 8 do. On an H100, 6 of these had 0.74 to 0.96 of stock Triton's speed, one
-    1.04; the others take at most 1.04 times the clocks. The other way round, a kernel of ours that spills no
-    less stays if a warp of stock Triton's takes more than this many times its clocks: of the 13 that spill more
-    two, which were 1.14 and 1.03 times as fast on an H200, and of the 4 that spill as much one, 1.05 times as
-    fast; the others of these were 1.01, 1.01 and 0.93 times as fast."""
+    """Stock Triton's kernel is then taken if a warp of ours takes more than this many times its clocks. The
+    other way round, a kernel of ours that spills no less stays if a warp of stock Triton's takes more than this
+    many times its clocks. Both were seen on the kernels of docs/plugin-registers.md."""
     spills_matter: float = _threshold(0.003, 0.0, "part of the instructions")
     """A kernel that spills is compared with stock Triton's if at least this part of what a warp executes is for
-    spills. Of 41 kernels of bench/foreign that spill 8 have less. Five of these spill no more than stock
-    Triton's; three spill 8 to 16 bytes where that spills none, and were 0.98, 1.03 and 1.05 times as fast on an
-    H200. Of the others, from 0.4 to 24 %, 13 spill more; the two of these with the least, 0.4 and 1.2 %, were
-    0.91 and 0.74 times as fast."""
+    spills: of 41 kernels of bench/foreign that spill, 33 (docs/plugin-registers.md has both kinds)."""
     less_spilled: int = _threshold(0, UNBOUNDED, "bytes")
     """The least by which stock Triton's kernel spills less if it is taken for that. AMD's code has no clocks
     that tell whether spills are executed often: there up to four words are no reason, and a kernel that spills

@@ -34,10 +34,6 @@ class NotEquivalent(Exception):
     """The rewritten module would not compute what it did."""
 
 
-def _is_pure(name: str, op: Operation) -> bool:
-    return name in _PURE or (weights.is_elementwise(name) and len(op.regions) == 0)
-
-
 @dataclass
 class Numbering:
     """Numbers values; modules that are to be compared share one. `erased`: values that get the number of
@@ -95,7 +91,7 @@ class Numbering:
             operands = tuple([numbers[operand] for operand in op.operands])
             types = tuple([self._without_encoding(self._type_of(result)) for result in results])
             key = name, self._attributes(name, op, attributes), operands, types
-            pure = _is_pure(name, op)
+            pure = name in _PURE or (weights.is_elementwise(name) and len(op.regions) == 0)
             # What is not pure is an event of its own, told apart from its like by its place.
             number = self._number(key if pure else (path, len(effects), key))
             for index, result in enumerate(results):

@@ -62,10 +62,6 @@ class Kind:
         count = 1 << (register_bits - (size // self.element_bytes).bit_length() + 1)
         return count * max(1, (1 << self.lane_bits) // self.target.service(self.name, size).count)
 
-    def may_be_matrices(self, lanes: Sequence[int | None]) -> bool:
-        """True if a matrix instruction may fit lanes with these offsets, of which some may be unknown."""
-        return any(matrices.suit(lanes) for matrices in self.matrices)
-
     def by_matrices(self, registers: Sequence[int], lanes: Sequence[int]) -> int | None:
         """Wavefronts by matrix instructions for registers and lanes with these offsets; None if no instruction
         fits."""

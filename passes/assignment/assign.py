@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.held import KeptBits
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
@@ -76,15 +75,13 @@ class AssignLayouts(Planning):
 
     name: ClassVar[str] = "linear-assign-layouts"
     summary: ClassVar[str] = "choose the layouts of all tensors together, at the least modelled cost"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         gpu = self.gpu(op, pass_)
         if gpu is None:
             return False
         ops = pass_.operations(op)
-        if not _worth_a_look(ops):
+        if not any(inner.name in _WORTH_A_LOOK or _is_short(inner) for inner in ops):
             return False
         if NUM_WARPS not in op.attributes:
             diagnostics.remark(op, f"layouts are not assigned: {NO_WARPS}")
@@ -150,11 +147,6 @@ class AssignLayouts(Planning):
             pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
         explain(scope, graph, assignment, pays)
         return (scope, graph, assignment) if pays else None
-
-
-def _worth_a_look(ops: Sequence[Operation]) -> bool:
-    """Whether layouts may be chosen that save something."""
-    return any(inner.name in _WORTH_A_LOOK for inner in ops) or any(map(_is_short, ops))
 
 
 def _is_short(op: Operation) -> bool:

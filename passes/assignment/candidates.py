@@ -23,7 +23,6 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import global_memory as memory
 from triton_linear.passes.analysis.clusters import around, blocks_of, part_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess
-from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.shared_memory import layouts as local_layouts
 from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path, Reduction
 from triton_linear.passes.assignment.shape_change import ShapeChange
@@ -230,10 +229,6 @@ class Candidates:
             return True
         return scratch_as_triton(layout, reduction.axis, reduction.widths) <= self._most_scratch
 
-    def _copies(self, local: LocalAccess, layout: LinearLayout) -> bool:
-        """Whether a copy may have this layout; on AMD targets each warp must write its lanes in a row."""
-        return not local.copied or (self.target.vendor == "nvidia" and local.copies_rightly(layout))
-
     def _is_slow(self, group: Group, part: tuple[int, ...]) -> bool:
         local = group.locals[0][0]
         fewest = local.fewest(part, self.warps, self.target)
@@ -272,7 +267,9 @@ class Candidates:
             return []
         if not all(self._has_scratch(reduction, layout) for reduction in group.reductions):
             return []
-        if not all(self._copies(local, layout) for local, _ in group.locals):
+        # On AMD targets each warp must write its lanes in a row.
+        nvidia = self.target.vendor == "nvidia"
+        if any(local.copied and not (nvidia and local.copies_rightly(layout)) for local, _ in group.locals):
             return []
         if not all(site.clocks(layout) for site, _ in group.tensors):  # what nothing serves takes none
             return []

@@ -24,7 +24,7 @@ from triton_linear.passes.contraction.ties import extents
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import Planning, unfit
-from triton_linear.passes.framework.verifiers import CONVERT, DOTS, Verifier
+from triton_linear.passes.framework.verifiers import CONVERT, DOTS
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
 from triton_linear.passes.reductions.region import REDUCE
 
@@ -47,8 +47,6 @@ class PermuteContraction(Planning):
 
     name: ClassVar[str] = "linear-permute-contraction"
     summary: ClassVar[str] = "put axes that dots contract in an order that spares conversions"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         gpu = self.gpu(op, pass_)

@@ -156,14 +156,11 @@ def reordered(value: Value, axis: int, order: Order, ip: InsertionPoint) -> Valu
     ]
     for name, sizes, placed, attribute in steps:
         encoding = Attribute.parse(linear_encoding_text(placed), value.type.context)
-        type_ = _like(value.type, sizes, encoding)
+        place = Location.unknown(value.type.context)
+        type_ = RankedTensorType.get(sizes, value.type.element_type, encoding, place)
         attributes = {} if attribute is None else {"order": Attribute.parse(attribute, value.type.context)}
         value = _create(name, type_, [value], attributes, ip)
     return value
-
-
-def _like(type_: Type, shape: Sequence[int], encoding: Attribute) -> Type:
-    return RankedTensorType.get(shape, type_.element_type, encoding, Location.unknown(type_.context))
 
 
 def _constant(like: Value, number: int, ip: InsertionPoint) -> Value:

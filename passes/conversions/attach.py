@@ -17,12 +17,13 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.conversions.shapes import check_shape_operation
 from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import Layout, LayoutTable, Unknown
 from triton_linear.passes.framework.verifiers import Verifier, every_tensor_has_layout
 
 
 @dataclass(frozen=True)
-class AttachLayouts:
+class AttachLayouts(Pass):
     """Writes the linear layout of every value on the operation that defines it.
 
     `ll.results` lists the layouts of an operation's results, `ll.arguments` those of the arguments of all its
@@ -40,7 +41,6 @@ class AttachLayouts:
 
     name: ClassVar[str] = "linear-attach-layouts"
     summary: ClassVar[str] = "write the layout of every value on its operation and check shape operations"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_tensor_has_layout,)
 
     def __call__(self, op: Operation, pass_: Any) -> None:

@@ -17,13 +17,13 @@ from triton_linear.dialect.mlir_adapter import (
     producers_of,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.conversion import conversion as conversion_between
 from triton_linear.passes.framework import provenance
+from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
-from triton_linear.passes.framework.planning import check_lowering, exact_field, lowering_field
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.framework.planning import exact_field
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.held import KeptBits
 
 # Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
@@ -42,15 +42,14 @@ def same_map(a: LinearLayout, b: LinearLayout) -> bool:
 
 
 @dataclass(frozen=True)
-class FoldConversions:
+class FoldConversions(Pass):
     """Removes conversions that need not exist.
 
     A conversion to the type its operand has; of a conversion, where the inner one dies or the whole is no
     more work; of a splat or a splat constant, which is made in the wanted type instead; of a value that the
     same conversion was applied to before, where that one dominates; between two encodings of one layout,
     where every user takes the operand or its producer can give the result. What was decided about a
-    conversion that now starts elsewhere is forgotten. With `lowering=legacy`, encodings are one layout only
-    where they are written alike. Conversions of what is held (`reductions/held.py`) stay.
+    conversion that now starts elsewhere is forgotten. Conversions of what is held (`reductions/held.py`) stay.
 
     Requires: nothing; a conversion of a layout that is not known is left as it is.
     Ensures: values keep their layouts; no conversion is added, none moves into a loop.
@@ -61,14 +60,8 @@ class FoldConversions:
 
     name: ClassVar[str] = "linear-fold-conversions"
     summary: ClassVar[str] = "remove conversions that need not exist"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    lowering: str = lowering_field()
     exact: bool = exact_field()
-
-    def __post_init__(self) -> None:
-        check_lowering(self.name, self.lowering)
 
     def __call__(self, op: Operation, pass_: Any) -> None:
         ops = pass_.operations(op)
@@ -76,7 +69,7 @@ class FoldConversions:
             pass_.plans.lowered = provenance.numbers(ops)
         held = KeptBits.of(op, pass_, exact=self.exact).held
         conversions = [inner for inner in ops if inner.name == CONVERT and inner.results[0] not in held]
-        fold = _Fold(producers_of(ops), by_kind=not STRATEGIES[self.lowering].folds_by_map)
+        fold = _Fold(producers_of(ops))
         for conversion in conversions:
             fold.visit(conversion)
         for conversion in reversed(conversions):
@@ -85,11 +78,9 @@ class FoldConversions:
 
 @dataclass
 class _Fold:
-    """The state of one run: who produces what, and which conversions each block has; `by_kind`: encodings that
-    are written differently count as different layouts."""
+    """The state of one run: who produces what, and which conversions each block has."""
 
     producers: dict[Value, Operation]
-    by_kind: bool = False
     layouts: LayoutTable = field(default_factory=LayoutTable)
     available: dict[Block, dict[tuple[Value, Type], Value]] = field(default_factory=dict)
 
@@ -121,8 +112,6 @@ class _Fold:
             ll.undecide(conversion)
 
     def same_layout(self, a: Type, b: Type) -> bool:
-        if self.by_kind:
-            return bool(a == b)
         first, second = self.layouts.of(a), self.layouts.of(b)
         if isinstance(first, Unknown | None) or isinstance(second, Unknown | None):
             return False

@@ -15,7 +15,7 @@ from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.passes.analysis.influence import deciding_values
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
 
@@ -23,7 +23,7 @@ _DECIDES = "it leads to an address, a mask, an index or a branch, all of which m
 
 
 @dataclass(frozen=True)
-class FreeConversions:
+class FreeConversions(Pass):
     """Leaves out what layout conversions cost, to see what a kernel takes without.
 
     Every conversion of floats gets an `ll.plan` of kind "free": its result is garbage, made of the source's
@@ -40,7 +40,6 @@ class FreeConversions:
 
     name: ClassVar[str] = "linear-free-conversions"
     summary: ClassVar[str] = "let conversions of floats cost nothing and give garbage, for measuring"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
 
     only: int | None = field(

@@ -21,14 +21,12 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.gather.select import cost_of, stock_cost
+from triton_linear.lowering.gather.select import cost_of, select_gather, stock_cost
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
-from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.strategies import PLANNERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
@@ -38,11 +36,9 @@ from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import (
     UNORDERED,
     Planning,
-    check_lowering,
     ctas_of,
     exact_field,
     function_of,
-    lowering_field,
     warps_of,
 )
 from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
@@ -75,9 +71,7 @@ class LowerGathers(Planning):
     layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
     a remark: its layouts are not known, it goes through memory in a cluster with a release that does not order
     that (`CLUSTERS_ORDERED`), it costs more, it takes accumulators of `wgmma`, it is in a
-    function that a warp-specialised region calls, or it is there so that copies become alike (`ll.agree`). With
-    `lowering=legacy` all that can be go through shared memory as Triton's once did
-    (`lowering/gather/memory.py`), from the fewest conversions.
+    function that a warp-specialised region calls, or it is there so that copies become alike (`ll.agree`).
 
     Requires: nothing.
     Ensures: every gather that is left has `ll.stock`, the reason.
@@ -88,14 +82,9 @@ class LowerGathers(Planning):
 
     name: ClassVar[str] = "linear-lower-gathers"
     summary: ClassVar[str] = "replace gathers by calls of stubs"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_gather_is_decided,)
 
-    lowering: str = lowering_field()
     exact: bool = exact_field()
-
-    def __post_init__(self) -> None:
-        check_lowering(self.name, self.lowering)
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         ops = pass_.operations(op)
@@ -108,7 +97,7 @@ class LowerGathers(Planning):
             return False
         names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(gpu, self.scratch_limit, self.lowering, partial, ctas_of(op), warps_of(op))
+        choice = _Choice(gpu, self.scratch_limit, partial, ctas_of(op), warps_of(op))
         held = KeptBits.of(op, pass_, exact=self.exact).held
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
         left: list[DecidedGather] = []
@@ -144,7 +133,6 @@ class _Choice:
 
     gpu: Target
     scratch_limit: int | None
-    lowering: str
     partial: PartialCode
     ctas: int
     warps: int
@@ -170,8 +158,6 @@ class _Choice:
                 best = way
         if best is None:
             return reasons[0] if reasons else "conversions around it cannot be ours"
-        if not STRATEGIES[self.lowering].prices:
-            return best
         held, asked = layouts
         assert isinstance(held, LinearLayout)
         assert isinstance(asked, LinearLayout)
@@ -197,8 +183,7 @@ class _Choice:
             if not isinstance(held, LinearLayout) or not isinstance(asked, LinearLayout):
                 continue
             element = element_of(source.type)
-            planners = PLANNERS[self.lowering]
-            plan = planners.gather(held, asked, axis, element, self.gpu, self.scratch_limit)
+            plan = select_gather(held, asked, axis, element, self.gpu, self.scratch_limit)
             if isinstance(plan, Rejected):
                 reasons.append(plan.reason)
                 continue
@@ -245,8 +230,6 @@ class _Choice:
         kept += [(after, user.results[0].type) for user in users if user.name == CONVERT]
         if before != after and any(user.name != CONVERT for user in users):
             kept.append((after, before))
-        if not STRATEGIES[self.lowering].prices:
-            return Cost(latency=float(sum(start != end for start, end in kept)))
         clocks, latency = cost.clocks, cost.latency
         for start, end in kept:
             taken = self.conversion(start, end)

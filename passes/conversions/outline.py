@@ -23,7 +23,7 @@ from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.loose import gives_loose_bytes, takes_loose_bytes
 from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX, LOOSE, UNPACKS
 from triton_linear.passes.framework import diagnostics, provenance
-from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import function_of
 from triton_linear.passes.framework.plans import NOOP, STOCK, DecidedConversion, Plans
@@ -37,7 +37,7 @@ from triton_linear.passes.reductions.held import is_for_nvidia
 
 
 @dataclass(frozen=True)
-class OutlineConversions:
+class OutlineConversions(Pass):
     """Takes planned conversions out of Triton's hands.
 
     Each conversion that moves data becomes a call of a private function, the stub, one for each pair of types

@@ -13,7 +13,6 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.plan.plans import (
     CLUSTER,
-    PADDED,
     NoOpPlan,
     Plan,
     Selection,
@@ -21,7 +20,7 @@ from triton_linear.lowering.plan.plans import (
     ShufflePlan,
 )
 from triton_linear.lowering.planners.loose import additional_instructions
-from triton_linear.lowering.strategies import PLANNERS, Tensor
+from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
@@ -36,10 +35,8 @@ from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element
 from triton_linear.passes.framework.planning import (
     UNORDERED,
     Planning,
-    check_lowering,
     ctas_of,
     exact_field,
-    lowering_field,
     warps_of,
 )
 from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
@@ -70,8 +67,7 @@ class SelectLowering(Planning):
     order that (`CLUSTERS_ORDERED`), or, in a kernel with clusters or warp-specialised regions, it moves
     predicates that arithmetic has one to a register by more instructions than Triton
     (`lowering/planners/loose.py`), or it gives a value that is held
-    (`passes/reductions/held.py`). With `lowering=legacy` the plan is that of Triton before linear layouts
-    (`lowering/baseline/legacy.py`), and `scratch-limit` has no effect.
+    (`passes/reductions/held.py`).
 
     A planned conversion that leads to an address or a mask promises what is known of its result
     (`passes/analysis/axis_hints.py`), by `tt.contiguity`, `tt.divisibility` and `tt.constancy`.
@@ -85,14 +81,9 @@ class SelectLowering(Planning):
 
     name: ClassVar[str] = "linear-select-lowering"
     summary: ClassVar[str] = "give every conversion a plan, or leave it to Triton with a remark"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
     ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
 
-    lowering: str = lowering_field()
     exact: bool = exact_field()
-
-    def __post_init__(self) -> None:
-        check_lowering(self.name, self.lowering)
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         gpu = self.gpu(op, pass_)
@@ -149,18 +140,18 @@ class SelectLowering(Planning):
         if selection.plan is None:
             return "; ".join(_reasons(selection))
         crosses = isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER
-        if partial.calls and (crosses or selection.plan.kind in ("cta-shared", PADDED)):
+        if partial.calls and (crosses or selection.plan.kind == "cta-shared"):
             return CALLS
         return selection
 
     def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:
         """What the planners make of a conversion's types, or why they cannot be asked."""
-        sides: list[Tensor] = []
+        sides: list[LinearLayout] = []
         for type_ in (conversion.operands[0].type, conversion.results[0].type):
             layout = table.of(type_)
             if isinstance(layout, Unknown | None):
                 return "its operand is no tensor" if layout is None else layout.reason
-            sides.append(Tensor(layout, str(type_.encoding), tuple(type_.shape)))
+            sides.append(layout)
         try:
             element = element_of(conversion.operands[0].type)
         except ValueError as error:
@@ -168,14 +159,14 @@ class SelectLowering(Planning):
         if gpu.vendor == "amd" and (space := element.named_space):
             return f"it moves pointers to the address space {space}, which AMD GPUs have apart"
         source, destination = sides
-        return PLANNERS[self.lowering].conversion(source, destination, element, gpu, self.scratch_limit)
+        return select(source, destination, element, gpu, self.scratch_limit)
 
 
 def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, table: LayoutTable) -> int:
     """How many instructions a plan inside a CTA takes more than Triton's way with bytes as they are."""
     if not isinstance(plan, SharedPlan | ShufflePlan):
         return 0
-    if isinstance(plan, SharedPlan) and (plan.scope == CLUSTER or plan.padding is not None):
+    if isinstance(plan, SharedPlan) and (plan.scope == CLUSTER):
         return 0
     if not moves_predicates(conversion):
         return 0

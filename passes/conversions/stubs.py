@@ -14,15 +14,13 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.gather.select import select_gather
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
+from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import FREE, Plan, Rejected, SharedPlan
-from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.prove.plans import refuted
-from triton_linear.lowering.strategies import Planners, Tensor, planners_of, strategy_of
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import Plans
 
@@ -84,7 +82,7 @@ def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> St
 
     `all_warps`: True if the new plan may use barriers of the whole CTA even if the stub's own plan does not.
     """
-    if not stub.plan.scratch_bytes or not STRATEGIES[strategy_of(stub.plan.kind)].lasting_scratch:
+    if not stub.plan.scratch_bytes:
         return stub
     smaller: Stub
     if isinstance(stub, GatherStub):
@@ -120,20 +118,11 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
         return _read_gather(op, name, source, element, target, limit)
     destination = ll.layout_from_attribute(attributes[ll.DESTINATION])
     recorded = ll.plan_from_attribute(attributes[ll.PLAN]).kind
-    type_ = attributes["function_type"].value
     plan: Plan | None
     if recorded == FREE:
         plan = plan_free(source, destination)
     else:
-        given, wanted = type_.inputs[0], type_.results[0]
-        planners = planners_of(recorded)
-        plan = planners.conversion(
-            Tensor(source, str(given.encoding), tuple(given.shape)),
-            Tensor(destination, str(wanted.encoding), tuple(wanted.shape)),
-            element,
-            target,
-            limit,
-        ).plan
+        plan = select(source, destination, element, target, limit).plan
     if plan is None or plan.kind != recorded:
         # The pass that planned it may have known how many warps are resident, which decides between kinds.
         others = candidates(source, destination, element, target, limit)
@@ -164,25 +153,11 @@ def _read_gather(
     attributes = op.attributes
     kind = attributes[ll.GATHER].value
     index, axis = ll.layout_from_attribute(attributes[ll.INDEX]), attributes[ll.AXIS].value
-    plan = _gather_plan(name, planners_of(kind), source, index, axis, element, target, limit)
+    plan = select_gather(source, index, axis, element, target, limit)
+    if isinstance(plan, Rejected):
+        raise StubError(f"stubs: @{name} has no plan for {target.name}: {plan.reason}")
     if plan.kind != kind:
         raise StubError(f"stubs: @{name} was planned as '{kind}', {target.name} gives '{plan.kind}'")
     return GatherStub(
         name, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value), plan
     )
-
-
-def _gather_plan(
-    name: str,
-    planners: Planners,
-    source: LinearLayout,
-    index: LinearLayout,
-    axis: int,
-    element: ElementType,
-    target: Target,
-    limit: int | None,
-) -> AnyGatherPlan:
-    plan = planners.gather(source, index, axis, element, target, limit)
-    if isinstance(plan, Rejected):
-        raise StubError(f"stubs: @{name} has no plan for {target.name}: {plan.reason}")
-    return plan

@@ -175,7 +175,7 @@ class _Walk:
             self.loads[op] = None
             return tensor_memory.site_of(op) is not None and len(op.operands) == 1
         if op.name == LOCAL_LOAD:
-            return len(op.operands) == 1 and is_sliced(op.operands[0].type)
+            return len(op.operands) == 1 and narrowest(op.operands[0].type) is not None
         if op.name == CONVERT:
             return self.tile(op.operands[0])
         if not is_pure(op):
@@ -229,11 +229,6 @@ class _Walk:
 def is_splat(constant: Operation) -> bool:
     """True if all elements of a constant are equal."""
     return bool(constant.attributes["value"].is_splat)
-
-
-def is_sliced(memory: Type) -> bool:
-    """True if a range of columns of a buffer of shared memory can be accessed as a view."""
-    return narrowest(memory) is not None
 
 
 def narrowest(memory: Type) -> int | None:

@@ -13,13 +13,13 @@ from triton_linear.passes.analysis.tensor_memory import LOAD, TensorSite, site_o
 from triton_linear.passes.epilogues.parts import in_parts, part_of_memory
 from triton_linear.passes.epilogues.region import LOCAL_LOAD, Region, narrowest, region_of
 from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS, unfit
-from triton_linear.passes.framework.verifiers import Verifier
 
 
 @dataclass(frozen=True)
-class SplitEpilogues:
+class SplitEpilogues(Pass):
     """Does epilogues of dots in parts where a thread would not have registers for the whole.
 
     What a dot leaves in tensor memory is loaded, worked on element by element and stored to shared memory, all
@@ -44,8 +44,6 @@ class SplitEpilogues:
 
     name: ClassVar[str] = "linear-split-epilogues"
     summary: ClassVar[str] = "do epilogues from tensor memory in parts, where registers do not suffice"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -19,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.verifiers import Verifier
+from triton_linear.passes.framework.base import Pass
 
 DOT, WAIT, LOOP = "ttng.warp_group_dot", "ttng.warp_group_dot_wait", "scf.for"
 _MOVES = frozenset(
@@ -43,7 +43,7 @@ Producers = dict[Value, Operation]
 
 
 @dataclass(frozen=True)
-class AwaitOperands:
+class AwaitOperands(Pass):
     """Lets no iteration of a loop write to registers that a dot of the one before still reads.
 
     `wgmma.mma_async` reads its left operand, where that is in registers, until a `wgmma.wait_group` that covers
@@ -54,9 +54,7 @@ class AwaitOperands:
     long that takes: 13 % of them in a dot of 1024x4096x4096 by mxfp4 on an H200, none in others.
 
     Here the next iteration waits, just before it begins to make such an operand; where the accumulator is not
-    at hand there, the last dot is waited for where it is. With `at_once` it is so everywhere. Where
-    operands come through many barriers, as in the legacy lowering, ptxas of CUDA 12.8 and 12.9 was seen to read
-    accumulators before the wait that stands behind the loop.
+    at hand there, the last dot is waited for where it is.
 
     Requires: nothing. Loops other than `scf.for` stay as they are.
     Ensures: nothing that may write a left operand in registers comes, in the next iteration, before a wait for
@@ -67,12 +65,8 @@ class AwaitOperands:
         scf.for { %1 = ttng.warp_group_dot_wait %acc {pendings = 0} ; %a = ttg.local_load %m ; ... %a, %b, %1 }
     """
 
-    at_once: bool = field(default=False, metadata={"help": "wait for the last dot where it is"})
-
     name: ClassVar[str] = "linear-await-operands"
     summary: ClassVar[str] = "wait for dots whose operands in registers the next iteration would overwrite"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)
@@ -84,16 +78,9 @@ class AwaitOperands:
                 continue
             body = _Body.of(loop, producers)
             if hazard := body.hazard():
-                _await(body, _Hazard(hazard.dot) if self.at_once else hazard)
+                _await(body, hazard)
                 op.attributes[ll.AWAITED], found = UnitAttr.get(op.context), True
         return found
-
-
-def overwritten(root: Operation) -> list[Operation]:
-    """The loops of which an iteration may write to registers that a dot of the one before still reads."""
-    ops = operations(root)
-    producers = producers_of(ops)
-    return [op for op in ops if op.name == LOOP and _Body.of(op, producers).hazard()]
 
 
 @dataclass(frozen=True)

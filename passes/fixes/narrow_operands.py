@@ -16,7 +16,8 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.framework.verifiers import DOTS, Verifier
+from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.verifiers import DOTS
 from triton_linear.passes.reductions.held import KeptBits
 
 _OPERAND = re.compile(
@@ -26,7 +27,7 @@ _WIDTH = re.compile(r"kWidth = \d+")
 
 
 @dataclass(frozen=True)
-class NarrowOperands:
+class NarrowOperands(Pass):
     """Lets operands of dots of doubles lie as the instruction has them: `kWidth = 1`.
 
     Triton chooses how many neighbours along k a thread holds by the narrowest type that an operand was
@@ -46,8 +47,6 @@ class NarrowOperands:
 
     name: ClassVar[str] = "linear-narrow-operands"
     summary: ClassVar[str] = "let operands of dots of doubles lie as the instruction has them"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import field
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.dialect.records import dataclass
@@ -15,18 +15,20 @@ from triton_linear.passes.framework.verifiers import Verifier
 _Fact = TypeVar("_Fact")
 
 
-class Pass(Protocol):
+class Pass:
     """A frozen dataclass whose fields are the options, called with the module and its place in a run.
+    `requires` and `ensures` are what is checked before and after it, where checks are asked for.
 
     It returns False where no operation came or went: then the next pass need not look for them again.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    requires: ClassVar[tuple[Verifier, ...]]
-    ensures: ClassVar[tuple[Verifier, ...]]
+    requires: ClassVar[tuple[Verifier, ...]] = ()
+    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
-    def __call__(self, op: Operation, pass_: PassRun) -> bool | None: ...
+    def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
+        raise NotImplementedError
 
 
 @dataclass

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import DOTS
@@ -31,10 +30,8 @@ def target_field() -> str | None:
 
 
 @dataclass(frozen=True)
-class Planning:
+class Planning(Pass):
     """The options of a pass that plans conversions."""
-
-    name: ClassVar[str]
 
     target: str | None = target_field()
     scratch_limit: int | None = field(
@@ -118,18 +115,6 @@ def exact_field() -> bool:
     return field(
         default=False, metadata={"help": "leave what decides about bits of floats as it is; false by default"}
     )
-
-
-def lowering_field() -> str:
-    """The option `lowering` of a pass: the lowering strategy of conversions."""
-    help_text = f"how conversions are lowered, {' or '.join(STRATEGIES)}; {LINEAR} by default"
-    return field(default=LINEAR, metadata={"help": help_text})
-
-
-def check_lowering(name: str, lowering: str) -> None:
-    """Raise ValueError unless `lowering` is a strategy."""
-    if lowering not in STRATEGIES:
-        raise ValueError(f"{name}: no lowering '{lowering}'; there are {', '.join(STRATEGIES)}")
 
 
 def ctas_of(module: Operation) -> int:

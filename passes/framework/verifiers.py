@@ -5,7 +5,7 @@ A verifier reports an error at every operation that breaks its rule, and returns
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, UnitAttr, block_arguments, operations
@@ -45,31 +45,30 @@ def every_tensor_has_layout(root: Operation) -> bool:
 
 def no_convert_layout_left(root: Operation) -> bool:
     """Every remaining conversion is a no-op, or is marked as left to Triton."""
-    good = True
-    for op in operations(root):
-        if op.name != CONVERT or ll.STOCK in op.attributes:
-            continue
-        if ll.PLAN not in op.attributes or ll.plan_from_attribute(op.attributes[ll.PLAN]).kind != "noop":
-            diagnostics.error(op, "conversion is neither outlined, nor a no-op, nor left to Triton")
-            good = False
-    return good
+    others = [
+        op
+        for op in operations(root)
+        if op.name == CONVERT
+        and (ll.PLAN not in op.attributes or ll.plan_from_attribute(op.attributes[ll.PLAN]).kind != "noop")
+    ]
+    return _all_left(others, "conversion is neither outlined, nor a no-op, nor left to Triton")
 
 
 def every_conversion_is_decided(root: Operation) -> bool:
     """Every conversion has a plan, or states the reason why it is left to Triton."""
-    good = True
-    for op in operations(root):
-        if op.name == CONVERT and ll.STOCK not in op.attributes and ll.PLAN not in op.attributes:
-            diagnostics.error(op, "conversion has no plan and is not left to Triton")
-            good = False
-    return good
+    undecided = [op for op in operations(root) if op.name == CONVERT and ll.PLAN not in op.attributes]
+    return _all_left(undecided, "conversion has no plan and is not left to Triton")
 
 
 def every_gather_is_decided(root: Operation) -> bool:
     """Every remaining gather states the reason why it is left to Triton."""
-    good = True
-    for op in operations(root):
-        if op.name == "tt.gather" and ll.STOCK not in op.attributes:
-            diagnostics.error(op, "gather is neither outlined nor left to Triton")
-            good = False
-    return good
+    gathers = [op for op in operations(root) if op.name == "tt.gather"]
+    return _all_left(gathers, "gather is neither outlined nor left to Triton")
+
+
+def _all_left(ops: Iterable[Operation], message: str) -> bool:
+    """Whether these operations state why they are left to Triton; the message is an error at each other one."""
+    others = [op for op in ops if ll.STOCK not in op.attributes]
+    for op in others:
+        diagnostics.error(op, message)
+    return not others

@@ -21,8 +21,8 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
 from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.planning import exact_field, unfit
-from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.cut import Cut, cut
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
@@ -73,7 +73,7 @@ class Deferred:
 
 
 @dataclass(frozen=True)
-class DeferReductions:
+class DeferReductions(Pass):
     """Moves reductions whose results a loop only adds up behind the loop.
 
     A reduction goes through shuffles, shared memory and barriers. Where a loop only adds its results up, it is
@@ -98,8 +98,6 @@ class DeferReductions:
 
     name: ClassVar[str] = "linear-defer-reductions"
     summary: ClassVar[str] = "reduce between threads behind a loop what the loop only adds up"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)

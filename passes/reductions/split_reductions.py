@@ -26,7 +26,7 @@ from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import NUM_WARPS, UNORDERED, Planning, ctas_of, exact_field
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits, takes_held
 from triton_linear.passes.reductions.region import BESIDE_SCAN, REDUCE, SCAN, commutes, must_stay
@@ -65,8 +65,6 @@ class SplitReductions(Planning):
 
     name: ClassVar[str] = "linear-split-reductions"
     summary: ClassVar[str] = "reduce within warps, then convert what the warps have, and reduce that"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     exact: bool = exact_field()
 

@@ -27,10 +27,10 @@ from triton_linear.passes.analysis.registers import BESIDE, live_by_place
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.planning import find_target, target_field, unfit, warps_of
-from triton_linear.passes.framework.verifiers import DOTS, Verifier
+from triton_linear.passes.framework.verifiers import DOTS
 from triton_linear.passes.scheduling.exchanges import LOAD, is_exchange, lets_pass
 
 _LOOP = "scf.for"
@@ -66,7 +66,7 @@ _MASKED, _WITH_OTHER = "array<i32: 1, 1, 0>", "array<i32: 1, 1, 1>"
 
 
 @dataclass(frozen=True)
-class LoadAhead:
+class LoadAhead(Pass):
     """Lets a loop begin the loads of its next iteration in the one before.
 
     A barrier holds back every load behind it. So where an iteration exchanges data between warps, the loads of
@@ -107,8 +107,6 @@ class LoadAhead:
 
     name: ClassVar[str] = "linear-load-ahead"
     summary: ClassVar[str] = "let loops begin the loads of their next iteration in the one before"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         ops = pass_.operations(op)

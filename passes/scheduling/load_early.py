@@ -13,8 +13,7 @@ from triton_linear.passes.analysis.effects import computes
 from triton_linear.passes.analysis.places import LOOPS
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
-from triton_linear.passes.framework.base import PassRun
-from triton_linear.passes.framework.verifiers import Verifier
+from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.scheduling.exchanges import LOAD, is_exchange, lets_pass
 
 _ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims"})
@@ -22,7 +21,7 @@ _ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims"})
 
 
 @dataclass(frozen=True)
-class LoadEarly:
+class LoadEarly(Pass):
     """Lets loads from global memory begin before the exchanges between warps that precede them.
 
     A barrier holds back every load behind it: neither LLVM nor ptxas takes one across. Where a kernel loads two
@@ -54,8 +53,6 @@ class LoadEarly:
 
     name: ClassVar[str] = "linear-load-early"
     summary: ClassVar[str] = "let loads begin before the exchanges between warps that precede them"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         ops = pass_.operations(op)

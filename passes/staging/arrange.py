@@ -24,7 +24,6 @@ from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, swizzle_of
 from triton_linear.passes.framework.planning import Planning, unfit, warps_of
-from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.staging.choice import Staging, are_words, direct_price, least_price, staging_for
 from triton_linear.passes.staging.owned import ALLOC, COPY, SUBSLICE, Owned, is_access, owned_memory, sides_of
 
@@ -72,8 +71,6 @@ class ArrangeMemory(Planning):
 
     name: ClassVar[str] = "linear-arrange-memory"
     summary: ClassVar[str] = "give shared memory the order and the swizzle that suit its accesses"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)

@@ -26,7 +26,7 @@ from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of, memory_of
 from triton_linear.passes.framework.planning import Planning, exact_field, unfit, warps_of
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier
+from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
 from triton_linear.passes.staging.choice import Direct, Staging, are_words, staging_for
 from triton_linear.passes.staging.owned import is_access, sides_of
@@ -55,8 +55,6 @@ class LowerLocal(Planning):
 
     name: ClassVar[str] = "linear-lower-local"
     summary: ClassVar[str] = "let accesses to shared memory go by way of layouts in which they are cheap"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     exact: bool = exact_field()
 

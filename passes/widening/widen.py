@@ -25,9 +25,9 @@ from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.widths import VECTOR, Bit
 from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
 from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS
-from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.claims import Widened
 
@@ -42,7 +42,7 @@ _BITWISE = frozenset({"arith.andi", "arith.ori", "arith.xori"})
 
 
 @dataclass(frozen=True)
-class WidenAccesses:
+class WidenAccesses(Pass):
     """Makes accesses to global memory as wide as layouts and addresses admit.
 
     Triton joins the elements of a thread along one dimension. Where memory goes on across others, as it does in
@@ -64,8 +64,6 @@ class WidenAccesses:
 
     name: ClassVar[str] = "linear-widen-accesses"
     summary: ClassVar[str] = "make accesses to memory as wide as layouts and addresses admit"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)

@@ -8,15 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
 from triton_linear.tools.diff.compare import Comparison, compare
 from triton_linear.tools.diff.compiled import compile_side
 from triton_linear.tools.diff.gate import Condition
 from triton_linear.tools.diff.render import WIDTH, as_json, show
 from triton_linear.tools.diff.sides import sides
 from triton_linear.tools.support.backend import vendor_of
-from triton_linear.tools.support.console import trimmed
+from triton_linear.tools.support.console import opened, trimmed
 from triton_linear.tools.support.errors import Diagnostic, fail
 from triton_linear.tools.support.progress import status_line
 
@@ -39,8 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_json(comparison), indent=2))
     else:
-        console = Console()
-        console = console if console.is_terminal else Console(width=WIDTH)
+        console = opened(WIDTH)
         with trimmed(console):
             show(console, comparison, arguments.all)
     failed = False

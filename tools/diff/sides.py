@@ -83,13 +83,9 @@ def sides(subjects: Sequence[str]) -> tuple[Side, Side, list[str]]:
         _side(letter, Path(name), words.get(letter, ""))
         for letter, name in zip("AB", (first, second), strict=True)
     )
-    if a.what == b.what and _compile_alike(a, b):
+    if a.what == b.what and (a.is_folder or (a.plugin, a.python) == (b.plugin, b.python)):
         fail(f"both sides are the same: {a.words or STOCK} of {a.what}")
     return a, b, arguments
-
-
-def _compile_alike(a: Side, b: Side) -> bool:
-    return a.is_folder or (a.plugin, a.python) == (b.plugin, b.python)
 
 
 def _kind(name: str) -> str:

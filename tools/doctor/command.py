@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +17,7 @@ from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.sources import source_digest
 from triton_linear.tools.doctor.probe import FULL, QUICK, Counts, Difference, Findings, Probe
 from triton_linear.tools.doctor.probes import PROBES
-from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import fail
 
 _MOST_CHARACTERS = 1200
@@ -50,9 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     with on_trial(version):
         results = list(run_probes(probes, counts))
     print(flush=True)
-    console = Console()
-    console = console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
-    show(console, table_of(results))
+    show(opened(), table_of(results))
     differing = [(probe, findings) for probe, findings, _ in results if findings.differences]
     for probe, findings in differing:
         print(f"\n{probe.name} ({probe.look}):")

@@ -6,7 +6,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from triton_linear.dialect import bridge, encodings
+from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER, WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.target.targets import target
@@ -14,6 +14,7 @@ from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.widening.widen import WidenAccesses
+from triton_linear.tools.doctor.tiles import COORDINATES, POINTERS, Tile
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 
@@ -31,22 +32,10 @@ module attributes {
     %down = arith.constant dense<$DOWN> : tensor<$ROWSx1xi32, #l>
     %side = arith.constant dense<$SIDE> : tensor<1x$COLUMNSxi32, #l>
     %four = arith.constant dense<4> : tensor<1x$COLUMNSxi32, #l>
-    %r = tt.make_range {end = $ROWS : i32, start = 0 : i32}
-      : tensor<$ROWSxi32, #ttg.slice<{dim = 1, parent = #l}>>
-    %c = tt.make_range {end = $COLUMNS : i32, start = 0 : i32}
-      : tensor<$COLUMNSxi32, #ttg.slice<{dim = 0, parent = #l}>>
-    %r1 = tt.expand_dims %r {axis = 1 : i32}
-      : tensor<$ROWSxi32, #ttg.slice<{dim = 1, parent = #l}>> -> tensor<$ROWSx1xi32, #l>
-    %c1 = tt.expand_dims %c {axis = 0 : i32}
-      : tensor<$COLUMNSxi32, #ttg.slice<{dim = 0, parent = #l}>> -> tensor<1x$COLUMNSxi32, #l>
+$COORDINATES
     %n1 = tt.splat %$STRIDE : i32 -> tensor<$ROWSx1xi32, #l>
     %r2 = arith.muli %r1, %$BY : tensor<$ROWSx1xi32, #l>
-    %c2 = arith.muli %c1, %side : tensor<1x$COLUMNSxi32, #l>
-    %r3 = tt.broadcast %r2 : tensor<$ROWSx1xi32, #l> -> tensor<$SHAPExi32, #l>
-    %c3 = tt.broadcast %c2 : tensor<1x$COLUMNSxi32, #l> -> tensor<$SHAPExi32, #l>
-    %o = arith.addi %r3, %c3 : tensor<$SHAPExi32, #l>
-    %b = tt.splat %from : !tt.ptr<$ELEMENT> -> tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>
-    %p = tt.addptr %b, %o : tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>, tensor<$SHAPExi32, #l>
+$POINTERS
     %rn = tt.splat %n : i32 -> tensor<$ROWSx1xi32, #l>
     %cn = tt.splat %n : i32 -> tensor<1x$COLUMNSxi32, #l>
     %codd = tt.splat %odd : i32 -> tensor<1x$COLUMNSxi32, #l>
@@ -77,7 +66,7 @@ LOAD = """\
 
 
 @dataclass(frozen=True)
-class GlobalKernel:
+class GlobalKernel(Tile):
     """An access to a tile. `down` and `side` are the strides of rows and columns; a string
     names an argument.
     """
@@ -91,35 +80,22 @@ class GlobalKernel:
     mask: str
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the tile."""
-        rows, columns = (size for _, size in self.layout.out_dims)
-        return rows, columns
-
-    @property
     def text(self) -> str:
         """The kernel's TTGIR."""
-        rows, columns = self.shape
-        names = {
-            "LAYOUT": encodings.linear_encoding_text(self.layout),
-            "WARPS": str(self.layout.in_dim_size(WARP)),
-            "ELEMENT": self.element,
-            "VALUE": "1.0" if self.element.startswith("f") else "1",
-            "ALIGNED": str(self.aligned),
-            "ROWS": str(rows),
-            "COLUMNS": str(columns),
-            "SHAPE": f"{rows}x{columns}",
-            "STRIDE": self.down if isinstance(self.down, str) else "n",
-            "BY": "n1" if isinstance(self.down, str) else "down",
-            "DOWN": str(self.down) if isinstance(self.down, int) else "1",
-            "SIDE": str(self.side),
-            "BOUND": self.mask.partition(" ")[2] or "cn",
-            "MASK": {"none": "", "rows": ", %m1", "columns": ", %m3", "both": ", %both"}[
-                self.mask.partition(" ")[0]
-            ],
-        }
-        text = KERNEL.replace("$ACCESS", STORE if self.is_store else LOAD)
-        return re.sub(r"\$([A-Z]+)", lambda match: names[match[1]], text)
+        kernel = KERNEL.replace("$COORDINATES", COORDINATES).replace("$POINTERS", POINTERS)
+        masks = {"none": "", "rows": ", %m1", "columns": ", %m3", "both": ", %both"}
+        return self.filled(
+            kernel.replace("$ACCESS", STORE if self.is_store else LOAD),
+            WARPS=str(self.layout.in_dim_size(WARP)),
+            VALUE="1.0" if self.element.startswith("f") else "1",
+            ALIGNED=str(self.aligned),
+            STRIDE=self.down if isinstance(self.down, str) else "n",
+            BY="n1" if isinstance(self.down, str) else "down",
+            DOWN=str(self.down) if isinstance(self.down, int) else "1",
+            SIDE=str(self.side),
+            BOUND=self.mask.partition(" ")[2] or "cn",
+            MASK=masks[self.mask.partition(" ")[0]],
+        )
 
 
 def access_of(text: str) -> GlobalAccess:

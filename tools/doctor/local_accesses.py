@@ -15,6 +15,7 @@ from triton_linear.passes.analysis.global_memory import layout_of_bits
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.graph import Group
+from triton_linear.tools.doctor.tiles import COORDINATES, POINTERS, Tile
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 
@@ -27,23 +28,11 @@ module attributes {
   "ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"
 } {
   tt.func @access(%from: !tt.ptr<$ELEMENT> {tt.divisibility = 16 : i32}, %to: !tt.ptr<$ELEMENT>) {
-    %r = tt.make_range {end = $ROWS : i32, start = 0 : i32}
-      : tensor<$ROWSxi32, #ttg.slice<{dim = 1, parent = #l}>>
-    %c = tt.make_range {end = $COLUMNS : i32, start = 0 : i32}
-      : tensor<$COLUMNSxi32, #ttg.slice<{dim = 0, parent = #l}>>
-    %r1 = tt.expand_dims %r {axis = 1 : i32}
-      : tensor<$ROWSxi32, #ttg.slice<{dim = 1, parent = #l}>> -> tensor<$ROWSx1xi32, #l>
-    %c1 = tt.expand_dims %c {axis = 0 : i32}
-      : tensor<$COLUMNSxi32, #ttg.slice<{dim = 0, parent = #l}>> -> tensor<1x$COLUMNSxi32, #l>
+$COORDINATES
     %down = arith.constant dense<$DOWN> : tensor<$ROWSx1xi32, #l>
     %side = arith.constant dense<$SIDE> : tensor<1x$COLUMNSxi32, #l>
     %r2 = arith.muli %r1, %down : tensor<$ROWSx1xi32, #l>
-    %c2 = arith.muli %c1, %side : tensor<1x$COLUMNSxi32, #l>
-    %r3 = tt.broadcast %r2 : tensor<$ROWSx1xi32, #l> -> tensor<$SHAPExi32, #l>
-    %c3 = tt.broadcast %c2 : tensor<1x$COLUMNSxi32, #l> -> tensor<$SHAPExi32, #l>
-    %o = arith.addi %r3, %c3 : tensor<$SHAPExi32, #l>
-    %b = tt.splat %from : !tt.ptr<$ELEMENT> -> tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>
-    %p = tt.addptr %b, %o : tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>, tensor<$SHAPExi32, #l>
+$POINTERS
     %m = ttg.local_alloc : () -> !ttg.memdesc<$SHAPEx$ELEMENT, #s, #ttg.shared_memory, mutable>
 $ACCESS
     tt.return
@@ -53,21 +42,21 @@ $ACCESS
 MEMORY = "!ttg.memdesc<$SHAPEx$ELEMENT, #s, #ttg.shared_memory, mutable>"
 CONSTANT = MEMORY.replace(", mutable", "")
 TENSOR = "tensor<$SHAPEx$ELEMENT, #l>"
-POINTERS = "tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>"
+PLACES = "tensor<$SHAPEx!tt.ptr<$ELEMENT>, #l>"
 ACCESSES = {
     # A store that nothing reads would be removed, so the tensor is loaded again.
     "store": f"""\
-    %x = tt.load %p : {POINTERS}
+    %x = tt.load %p : {PLACES}
     ttg.local_store %x, %m : {TENSOR} -> {MEMORY}
     %y = ttg.local_load %m : {MEMORY} -> {TENSOR}
-    tt.store %p, %y : {POINTERS}""",
+    tt.store %p, %y : {PLACES}""",
     "alloc": f"""\
-    %x = tt.load %p : {POINTERS}
+    %x = tt.load %p : {PLACES}
     %n = ttg.local_alloc %x : ({TENSOR}) -> {CONSTANT}
     %y = ttg.local_load %n : {CONSTANT} -> {TENSOR}
-    tt.store %p, %y : {POINTERS}""",
-    "load": f"    %x = ttg.local_load %m : {MEMORY} -> {TENSOR}\n    tt.store %p, %x : {POINTERS}",
-    "copy": f"    %t = ttg.async_copy_global_to_local %p, %m : {POINTERS} -> {MEMORY}",
+    tt.store %p, %y : {PLACES}""",
+    "load": f"    %x = ttg.local_load %m : {MEMORY} -> {TENSOR}\n    tt.store %p, %x : {PLACES}",
+    "copy": f"    %t = ttg.async_copy_global_to_local %p, %m : {PLACES} -> {MEMORY}",
 }
 SHARED = [
     *(
@@ -82,7 +71,7 @@ BITS = {"i8": 8, "f16": 16, "f32": 32}
 
 
 @dataclass(frozen=True)
-class LocalKernel:
+class LocalKernel(Tile):
     """An access to a tile; `down` and `side` are the strides of its rows and columns in global memory."""
 
     layout: LinearLayout
@@ -93,27 +82,15 @@ class LocalKernel:
     side: int = 1
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the tile."""
-        rows, columns = (size for _, size in self.layout.out_dims)
-        return rows, columns
-
-    @property
     def text(self) -> str:
         """The kernel's TTGIR."""
-        rows, columns = self.shape
-        names = {
-            "LAYOUT": encodings.linear_encoding_text(self.layout),
-            "SHARED": self.shared.replace("$BITS", str(BITS[self.element])),
-            "ELEMENT": self.element,
-            "ROWS": str(rows),
-            "COLUMNS": str(columns),
-            "SHAPE": f"{rows}x{columns}",
-            "DOWN": str(self.down),
-            "SIDE": str(self.side),
-        }
-        text = KERNEL.replace("$ACCESS", ACCESSES[self.access])
-        return re.sub(r"\$([A-Z]+)", lambda match: names[match[1]], text)
+        kernel = KERNEL.replace("$COORDINATES", COORDINATES).replace("$POINTERS", POINTERS)
+        return self.filled(
+            kernel.replace("$ACCESS", ACCESSES[self.access]),
+            SHARED=self.shared.replace("$BITS", str(BITS[self.element])),
+            DOWN=str(self.down),
+            SIDE=str(self.side),
+        )
 
     @property
     def group(self) -> Group:

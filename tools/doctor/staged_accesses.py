@@ -20,14 +20,6 @@ from triton_linear.tools.fuzzing.random_layouts import kernel_encoding, random_c
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 
-MMA = (
-    "#ttg.dot_op<{opIdx = $, parent = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, "
-    "warpsPerCTA = [4, 1], instrShape = [16, 8]}>, kWidth = 4}>"
-)
-
-
-SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 16, order = [1, 0]}>"
-
 
 class WrongAccess(Exception):
     """A kernel moves an element to a wrong place, or has a race."""

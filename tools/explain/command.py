@@ -8,15 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.measure import check_script, measured
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import WIDTH, as_html, show
-from triton_linear.tools.support.console import trimmed
+from triton_linear.tools.support.console import opened, trimmed
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
@@ -56,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"modules": [report.as_json() for report in reports]}, indent=2))
     else:
-        console = Console()
-        console = console if console.is_terminal else Console(width=WIDTH)
+        console = opened(WIDTH)
         with trimmed(console):
             show(console, reports, arguments.top)
     for condition in conditions:

@@ -80,8 +80,3 @@ def reshaped(encoding: str, shape: Sequence[int], to: Sequence[int]) -> str:
         return tuple(reversed(found))
 
     return linear_text({name: [place(v) for v in rows] for name, rows in bases_of(encoding).items()})
-
-
-def moves_in_one_dimension(encoding: str) -> bool:
-    """Whether each basis vector has at most one nonzero coordinate, as `#ttg.linear` requires."""
-    return all(sum(map(bool, v)) <= 1 for rows in bases_of(encoding).values() for v in rows)

@@ -19,7 +19,6 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.fuzzing.examine import title
 from triton_linear.tools.fuzzing.pairs import is_single
 from triton_linear.tools.fuzzing.program import Program, program_in
-from triton_linear.tools.fuzzing.report import record
 from triton_linear.tools.fuzzing.run import (
     CLUSTERS,
     KINDS,
@@ -58,6 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command; the exit status is 0 if nothing failed."""
     if arguments.replay is not None:
         return replay(arguments.replay, pipeline_options(arguments))
+    totals, _ = drawn(arguments)
+    return int(not all(found.ok for found in totals.values()))
+
+
+def drawn(arguments: argparse.Namespace) -> tuple[dict[str, Totals], float]:
+    """Draw and run programs, and print what was found; return the totals by target, and the seconds taken."""
     if arguments.count < 0:
         fail(f"count: {arguments.count} is negative")
     if arguments.jobs < 1:
@@ -65,9 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     targets = plain_targets(arguments.target)
     if arguments.only == CLUSTERS:
         _check_clusters(targets)
-    for folder in (arguments.save,):
-        if folder is not None:
-            _make(folder)
+    if arguments.save is not None:
+        _make(arguments.save)
     kinds = KINDS if arguments.only is None else (arguments.only,)
     plans = [
         FuzzPlan(
@@ -103,9 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     if len(totals) > 1:
         print(f"all {len(totals)} targets: {in_words(whole)}")
     print(f"{whole}; {seconds:.0f} s")
-    if arguments.results is not None:
-        record(arguments.results, arguments.seed, arguments.only, totals, seconds)
-    return 0 if whole.ok else 1
+    return totals, seconds
 
 
 def in_words(totals: Totals) -> str:

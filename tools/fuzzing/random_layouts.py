@@ -356,21 +356,6 @@ def cluster_pair(rng: random.Random, lanes: int, warps: int, element: str, ctas:
     return Pair(shape, element, encoding(), encoding(), "clusters")
 
 
-def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tuple[int, list[Pair]]]:
-    """`count` pairs that depend only on `seed`, grouped by their number of warps (1 to 8).
-
-    >>> [(warps, len(pairs)) for warps, pairs in random_pairs(seed=1, count=10, lanes=32)]
-    [(1, 3), (2, 3), (4, 2), (8, 2)]
-    """
-    rng = random.Random(seed)
-    groups: list[tuple[int, list[Pair]]] = []
-    for index, warps in enumerate((1, 2, 4, 8)):
-        share = count // 4 + (index < count % 4)
-        if share:
-            groups.append((warps, [random_pair(rng, lanes, warps, target) for _ in range(share)]))
-    return groups
-
-
 def module_text(
     pairs: Sequence[Pair], warps: int, lanes: int, target: str, assembled: bool = False, ctas: int = 1
 ) -> str:

@@ -21,12 +21,12 @@ from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import Spawn, check_script, done, gpu_name, rounds, run_child
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.modes import FREE, OURS
+from triton_linear.tools.support.options import add_program
 from triton_linear.tools.support.progress import status_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `headroom`."""
-    parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     parser.add_argument("--conversions", action="store_true", help="also leave out one conversion at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument(
@@ -39,12 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grids", type=int, default=4, help="time a kernel on so many grids at most (default %(default)s)"
     )
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
-    parser.add_argument("script", metavar="SCRIPT", help="Python program that runs kernels on a GPU")
-    rest = parser.add_argument(
-        "arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script"
-    )
-    rest.required = False
+    add_program(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -69,10 +64,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen: argparse.Namespace) -> int:
     """Print the results. Raises ToolError if the program failed."""
-    from rich.console import Console
-
     from triton_linear.tools.headroom import figures
-    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL
+    from triton_linear.tools.support.console import opened
     from triton_linear.tools.support.console import show as print_table
 
     kernels = figures.kernels_of(records)
@@ -82,9 +75,7 @@ def show(records: Sequence[Mapping[str, Any]], status: int, device: str, chosen:
     if chosen.json is not None:
         data = figures.as_json(kernels, device, [chosen.script, *chosen.arguments])
         chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = opened()
     print_table(console, figures.table_of(kernels, device, chosen.conversions))
     console.print(figures.sentence(kernels), highlight=False, soft_wrap=True)
     if status:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import hashlib
 import json
 import os
 import re
@@ -66,15 +65,8 @@ class MeasuringPlan:
     """Whether the modes are variants, of which the fastest is to be found."""
     decided: dict[str, list[str]] = field(default_factory=dict)
     """Further variants for some kernels, by the kernel's digest in decisions."""
-    shard: int = 0
-    shards: int = 1
-    """The number of children that share the launches; `shard` is the number of this one."""
     jobs: int = 1
     """The number of processes that compile modes in parallel."""
-    compiled: str = ""
-    """The file with the results of the compiling child (`ahead.py`)."""
-    ahead: bool = False
-    """Whether this is the compiling child, which writes that file and measures nothing."""
     parent: int = 0
     """The process with which the child must end; 0 for none."""
 
@@ -103,10 +95,6 @@ class Child:
         except OSError:
             os._exit(NO_ROOM)
 
-    def measures(self, launch: Launch) -> bool:
-        """Whether a launch is in this child's share. All grids of a kernel are in the same share."""
-        return shard_of(launch.kernel.hash, self._plan.shards) == self._plan.shard
-
     def finish(self) -> None:
         """Record the numbers of launches."""
         self.record(launches=dict(self.watch.counts))
@@ -133,13 +121,17 @@ class Child:
         if self._grids[kernel.hash] > self._plan.grids:
             self.record(kernel=key, mode=STOCK, problem=f"{self._plan.grids} other grids of it were timed")
             return nothing
+        copies = self.copies_of(launch, STOCK)
+        return nothing if copies is None else lambda: self._measure(launch, copies, wanted)
+
+    def copies_of(self, launch: Launch, mode_name: str) -> Copies | None:
+        """Copies of the arguments of a launch; None if there are none, with a record of that mode."""
         try:
-            copies = Copies(launch.arguments, launch.types)
+            return Copies(launch.arguments, launch.types)
         except Exception as error:
             reason = str(error) if isinstance(error, NoCopy) else first_line(error)
-            self.record(kernel=key, mode=STOCK, problem=reason)
-            return nothing
-        return lambda: self._measure(launch, copies, wanted)
+            self.record(kernel=launch.key, mode=mode_name, problem=reason)
+            return None
 
     def _measure(self, launch: Launch, copies: Copies, modes: Sequence[str]) -> None:
         for name in modes:
@@ -220,11 +212,6 @@ class Child:
         return str(torch.cuda.get_device_name())
 
 
-def shard_of(code: str, shards: int) -> int:
-    """The number of the child that measures the launches of a kernel, from the hash of its code."""
-    return int(hashlib.sha256(code.encode()).hexdigest(), 16) % shards
-
-
 def nothing() -> None:
     """The function that follows a launch that is not timed."""
 
@@ -268,10 +255,6 @@ def _as_option(value: Any) -> Any:
 def _child_for(plan: MeasuringPlan) -> Child:
     if not plan.contest:
         return Child(plan)
-    if plan.ahead:
-        from triton_linear.tools.measuring.ahead import Ahead
-
-        return Ahead(plan)
     from triton_linear.tools.measuring.contest import Contest
 
     return Contest(plan)

@@ -8,8 +8,7 @@ alternately, with warm and with empty caches, in phases:
 2. If any may be faster than stock Triton, the next has those that may be the fastest, and selects one.
 3. The selected variant, or stock Triton, is combined with each variant that only concerns registers, and with
    those that have other code than the whole plugin and are not slower (`variants.refinements`). These are timed
-   beside it, and if one is faster, it is combined likewise. They are compiled now, except for the first ones of
-   stock Triton's.
+   beside it, and if one is faster, it is combined likewise. They are compiled now.
 4. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
    times are biased in favour of the selected variant.
 
@@ -33,13 +32,13 @@ from typing import Any
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.tools.measuring import ahead, choose
-from triton_linear.tools.measuring.ahead import CONTEST, IDLE, CompiledFile, CompiledVariant, code_digest
-from triton_linear.tools.measuring.beside import Processes
-from triton_linear.tools.measuring.child import Child, MeasuringPlan, compiled, first_line, nothing
+from triton_linear.tools.measuring import choose, compiling
+from triton_linear.tools.measuring.beside import in_processes
+from triton_linear.tools.measuring.child import Child, compiled, first_line, nothing
 from triton_linear.tools.measuring.choose import Times
+from triton_linear.tools.measuring.compiling import CONTEST, IDLE, CompiledVariant, code_digest
 from triton_linear.tools.measuring.results import Results
-from triton_linear.tools.support.copies import Copies, NoCopy
+from triton_linear.tools.support.copies import Copies
 from triton_linear.tools.support.launches import Launch, again
 from triton_linear.tools.support.modes import VARIANT
 from triton_linear.tools.support.timing import side_by_side
@@ -85,10 +84,6 @@ class Field:
 class Contest(Child):
     """Compares the plan's variants for each launch that a `Watch` observes."""
 
-    def __init__(self, plan: MeasuringPlan) -> None:
-        super().__init__(plan)
-        self._compiled_before = CompiledFile(plan.compiled)
-
     def visit(self, launch: Launch) -> Callable[[], None] | None:
         """Copy the arguments of a launch, and return the function that measures it; None while a graph is
         captured.
@@ -98,8 +93,6 @@ class Contest(Child):
         if torch.cuda.is_current_stream_capturing():
             return None
         kernel, key = launch.kernel, launch.key
-        if not self.measures(launch):
-            return nothing
         entry = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
         self.record(kernel=key, **entry)
         self._grids[kernel.hash] += 1
@@ -108,37 +101,28 @@ class Contest(Child):
             or self._grids[kernel.hash] > self._plan.grids
         ):
             return nothing
-        try:
-            copies = Copies(launch.arguments, launch.types)
-        except Exception as error:
-            reason = str(error) if isinstance(error, NoCopy) else first_line(error)
-            self.record(kernel=key, mode=CONTEST, problem=reason)
+        copies = self.copies_of(launch, CONTEST)
+        if copies is None:
             return nothing
-        return functools.partial(self._wait_and_compare, launch, copies)
+        compare = functools.partial(self._compare, launch, copies)
+        return functools.partial(self._guarded, launch, CONTEST, compare)
 
-    def _wait_and_compare(self, launch: Launch, copies: Copies) -> None:
-        """Wait for the compiling child, then compare the variants."""
-        before = self._compiled_before.variants(launch.kernel.hash)
-        self._guarded(launch, CONTEST, functools.partial(self._compare, launch, copies, before))
-
-    def _compare(self, launch: Launch, copies: Copies, before: Mapping[str, CompiledVariant | str]) -> None:
+    def _compare(self, launch: Launch, copies: Copies) -> None:
         """Find the fastest variant, and record the result.
 
         The record has everything that a decision needs: the kernel's digest, the target, the versions of
         ptxas, Triton and this package; for each variant the variant with equal code, whether its results are
         bit for bit stock Triton's, and its ratio in the first phase that it was in; and the times of the last
         phase.
-
-        before: the variants that the compiling child has compiled.
         """
         key = launch.key
         field = Field(launch, copies)
         modes = [name for name in self._plan.modes if name != STOCK]
         kernels = {STOCK: compiled(launch.kernel, STOCK)[0]}
         field.codes[code_digest(kernels[STOCK])] = STOCK
-        kernels |= self._compiled(field, modes, before)
+        kernels |= self._compiled(field, modes)
         decided = self._plan.decided.get(field.digest, ())
-        kernels |= self._compiled(field, [name for name in decided if name not in field.alike], before)
+        kernels |= self._compiled(field, [name for name in decided if name not in field.alike])
         if not self._admit(field, kernels):
             return
         best, first = STOCK, {}
@@ -151,7 +135,7 @@ class Contest(Child):
             among += [name for name in field.runs if name not in among and choose.is_promising(name, last)]
             if any(choose.may_win(name, last) for name in field.runs if name != STOCK):
                 best, last = self._best(field, last), None
-        best, refined = self._refined(field, best, among, before)
+        best, refined = self._refined(field, best, among)
         for times in refined:
             first = {name: choose.faster(STOCK, name, times) for name in times[0]} | first
         if best != STOCK or last is None:
@@ -187,16 +171,14 @@ class Contest(Child):
         names = list(dict.fromkeys((STOCK, *contenders)))
         return choose.candidate(names, self._timed(field, names, SECOND))
 
-    def _refined(
-        self, field: Field, best: str, among: Sequence[str], before: Mapping[str, CompiledVariant | str]
-    ) -> tuple[str, list[list[Times]]]:
+    def _refined(self, field: Field, best: str, among: Sequence[str]) -> tuple[str, list[list[Times]]]:
         """The fastest of variant `best` and its combinations with `among`, and the times of each phase that
         compared them; none if all have the same code.
         """
         phases: list[list[Times]] = []
         for _ in range(REFINED):
             tried = [name for name in refinements(best, among) if name not in field.alike]
-            kernels = self._compiled(field, tried, before)
+            kernels = self._compiled(field, tried)
             self._admit(field, kernels)
             names = list(dict.fromkeys((STOCK, best, *(name for name in kernels if name in field.runs))))
             if len(names) < 2 or names == [STOCK, best]:
@@ -238,9 +220,7 @@ class Contest(Child):
             field.runs[name] = run
         return True
 
-    def _compiled(
-        self, field: Field, names: Sequence[str], before: Mapping[str, CompiledVariant | str]
-    ) -> dict[str, Any]:
+    def _compiled(self, field: Field, names: Sequence[str]) -> dict[str, Any]:
         """Compile variants, and add to the field which have equal code. Returns the kernels with code that is
         new, by the first variant that has it.
 
@@ -250,7 +230,7 @@ class Contest(Child):
         # Code that crashed an earlier child must not run, whichever variant has it.
         left_out: set[str] = set()
         alike: dict[str, str] = {}
-        for name, variant in self._variants(launch, names, before).items():
+        for name, variant in self._variants(launch, names).items():
             compiling = f"{COMPILING}:{name}"
             if isinstance(variant, str):
                 self.record(kernel=launch.key, mode=compiling, problem=variant)
@@ -270,29 +250,23 @@ class Contest(Child):
             if name == first
         }
 
-    def _variants(
-        self, launch: Launch, names: Sequence[str], before: Mapping[str, CompiledVariant | str]
-    ) -> dict[str, CompiledVariant | str]:
+    def _variants(self, launch: Launch, names: Sequence[str]) -> dict[str, CompiledVariant | str]:
         """Compile variants into Triton's cache; return for each the plugin's report, or why it failed."""
         kernel, key = launch.kernel, launch.key
         wanted = [name for name in names if (key, f"{COMPILING}:{name}") not in self._skip]
-        results = {name: before[name] for name in wanted if name in before}
-        variants = ahead.Variants(kernel)
-        missing = {name: functools.partial(variants.make, name) for name in wanted if name not in results}
+        results: dict[str, CompiledVariant | str] = {}
+        calls = {name: functools.partial(compiling.compiled_variant, kernel, name) for name in wanted}
         if self._plan.jobs > 1:
 
-            def answered(name: str, answer: CompiledVariant | str) -> None:
+            def answered(name: str, _: bool, answer: CompiledVariant | str) -> None:
                 results[name] = answer
                 self.record(kernel=key, compiled=name)  # without records for long, the parent kills the child
 
-            if missing:
-                ahead.import_all()
-            with Processes(self._plan.jobs, answered, answered, _PATIENCE) as processes:
-                for name, call in missing.items():
-                    processes.submit({name: call})
-                processes.finish()
+            if calls:
+                compiling.import_all()
+            in_processes(calls, self._plan.jobs, answered, _PATIENCE)
             return {name: results[name] for name in wanted}
-        for name, call in missing.items():
+        for name, call in calls.items():
             self.record(kernel=key, begin=f"{COMPILING}:{name}")
             try:
                 results[name] = call()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from triton_linear.tools.measuring.child import FAULT, NO_ROOM, MeasuringPlan
 from triton_linear.tools.support.errors import fail
@@ -73,17 +73,6 @@ def gpu_name(what: str) -> str:
     return process.stdout.strip().splitlines()[-1]
 
 
-class Stop(Protocol):
-    """An event, as of `threading`, that is set when a child must be stopped."""
-
-    def is_set(self) -> bool:
-        """Whether the child must be stopped."""
-
-
-class Stopped(Exception):
-    """A child was stopped because its results are no longer needed."""
-
-
 @dataclass(frozen=True)
 class Ended:
     """How a child ended: its exit status, or the negative number of a signal, and whether it exceeded its
@@ -127,15 +116,12 @@ def run_child(
     loud: bool,
     command: Sequence[str] | None = None,
     patience: float = PATIENCE,
-    environment: Mapping[str, str] | None = None,
     watch: Callable[[], None] | None = None,
-    stop: Stop | None = None,
 ) -> Ended:
     """Run a child. It is killed if a comparison takes more than `patience` seconds, not counting the plan's
     time for measuring.
 
-    environment: variables in addition to those of this process. watch: called when the child has written
-    records. stop: when it is set, the child is killed, and Stopped is raised.
+    watch: called when the child has written records.
     """
     patience += TIMED * plan.seconds
     path = Path(plan.records)
@@ -146,14 +132,12 @@ def run_child(
         stdout=None if loud else subprocess.DEVNULL,
         stderr=None if loud else subprocess.DEVNULL,
         stdin=None if loud else subprocess.DEVNULL,
-        env={**os.environ, **ENVIRONMENT, **(environment or {})},
+        env={**os.environ, **ENVIRONMENT},
         start_new_session=True,
     )
     size, since = -1, time.monotonic()
     try:
         while True:
-            if stop is not None and stop.is_set():
-                raise Stopped
             try:
                 return Ended(child.wait(_POLL))
             except subprocess.TimeoutExpired:

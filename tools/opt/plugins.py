@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from triton_linear import user_passes
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, Operation
 from triton_linear.passes.framework.base import Pass, PassRun
-from triton_linear.passes.framework.verifiers import Verifier
 from triton_linear.tools.support import compile as compiler
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.user_passes import PassError, UserPass
@@ -37,7 +36,7 @@ def _verify(module: Module) -> None:
 
 
 @dataclass(frozen=True)
-class PluginPass:
+class PluginPass(Pass):
     """A user's pass as a step of a run over `module`. Its errors are appended to `reported`."""
 
     which: UserPass
@@ -45,11 +44,9 @@ class PluginPass:
     verify: bool
     reported: list[Diagnostic] = field(compare=False)
     summary: ClassVar[str] = "a user pass"
-    requires: ClassVar[tuple[Verifier, ...]] = ()
-    ensures: ClassVar[tuple[Verifier, ...]] = ()
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The name of the user's function."""
         return self.which.name
 
@@ -69,4 +66,4 @@ def plugin_passes(
     passes: Iterable[UserPass], module: Module, verify: bool, reported: list[Diagnostic]
 ) -> list[Pass]:
     """Users' passes as steps of a run over `module`."""
-    return [cast(Pass, PluginPass(each, module, verify, reported)) for each in passes]
+    return [PluginPass(each, module, verify, reported) for each in passes]

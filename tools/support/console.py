@@ -24,6 +24,12 @@ def trimmed(console: Console) -> Iterator[None]:
     print("\n".join(line.rstrip() for line in captured.get().splitlines()), flush=True)
 
 
+def opened(width: int = WIDTH_WITHOUT_TERMINAL) -> Console:
+    """The console of the standard output, of that width if it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=width)
+
+
 def show(console: Console, table: Table) -> None:
     """Print a table; in a file, without blanks at line ends."""
     with trimmed(console):

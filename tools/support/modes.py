@@ -8,29 +8,21 @@ from dataclasses import replace
 
 from triton_linear import hook
 from triton_linear.decisions import NONE
-from triton_linear.lowering.plan.strategies import LEGACY
 from triton_linear.report import Report
 from triton_linear.setting import Options
 from triton_linear.variants import variant
 
 STOCK = "stock"
 OURS = "ours"
-LOWER = "lower"
-ASSIGN = "assign"
 FREE = "free"
-BASELINE = "legacy"
 VARIANT = "variant"
 
 MODES: Mapping[str, Callable[[], Options | None]] = {
     STOCK: lambda: None,
     OURS: Options,
-    LOWER: lambda: Options(assign=False, occupancy=False),
-    ASSIGN: lambda: Options(lower=False, occupancy=False),
-    BASELINE: lambda: Options(assign=False, occupancy=False, lowering=LEGACY),
     FREE: lambda: Options(strict=True, free=True, occupancy=False),
 }
-"""Stock Triton; the whole plugin; the plugin without layout assignment; the plugin without its lowerings;
-conversions lowered as Triton did before linear layouts; conversions that cost nothing."""
+"""Stock Triton; the whole plugin; conversions that cost nothing."""
 
 
 def mode(name: str) -> AbstractContextManager[list[Report]]:

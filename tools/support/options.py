@@ -1,16 +1,15 @@
-"""The options of the pipeline that all commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import argparse
 
-from triton_linear.lowering.plan.strategies import LINEAR, STRATEGIES
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.errors import fail
 
 
-def add_pipeline_options(parser: argparse.ArgumentParser, *, lowering: bool = True) -> None:
-    """Add the pipeline's options to a command; `lowering`: also the choice of how conversions are lowered."""
+def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
+    """Add the pipeline's options to a command."""
     group = parser.add_argument_group("the pipeline", "By default all is done that the plugin does.")
     group.add_argument("--no-assign", dest="assign", action="store_false", help="leave layouts as they are")
     group.add_argument(
@@ -31,14 +30,17 @@ def add_pipeline_options(parser: argparse.ArgumentParser, *, lowering: bool = Tr
         metavar="BYTES",
         help="most shared memory that one conversion may use as scratch; by default the target's limit",
     )
-    if lowering:
-        group.add_argument(
-            "--lowering",
-            choices=STRATEGIES,
-            default=LINEAR,
-            help="how conversions are lowered: by their maps, or as Triton did before linear layouts "
-            "(default: %(default)s)",
-        )
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Add what names the program that a command runs, and its arguments."""
+    parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
+    parser.add_argument("script", metavar="SCRIPT", help="Python program that runs kernels on a GPU")
+    rest = parser.add_argument(
+        "arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script"
+    )
+    rest.required = False
 
 
 def pipeline_options(arguments: argparse.Namespace) -> PipelineOptions:
@@ -46,13 +48,6 @@ def pipeline_options(arguments: argparse.Namespace) -> PipelineOptions:
     limit = arguments.scratch_limit
     if limit is not None and limit < 0:
         fail(f"scratch-limit: {limit} is negative")
-    lowering = getattr(arguments, "lowering", LINEAR)
-    lowering = lowering if lowering in STRATEGIES else LINEAR
     return PipelineOptions(
-        arguments.assign,
-        arguments.reductions,
-        arguments.lower,
-        lowering,
-        scratch_limit=limit,
-        exact=arguments.exact,
+        arguments.assign, arguments.reductions, arguments.lower, scratch_limit=limit, exact=arguments.exact
     )

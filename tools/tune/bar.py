@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from triton_linear.tools.measuring.ahead import CONTEST
+from triton_linear.tools.measuring.compiling import CONTEST
 from triton_linear.tools.measuring.contest import COMPILING, TIMING
 from triton_linear.tools.support.progress import say
 

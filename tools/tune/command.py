@@ -26,10 +26,10 @@ from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.dialect.verdicts import folder as own_folder
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.rounds import check_script, done, gpu_name
+from triton_linear.tools.measuring.rounds import Ended, check_script, done, gpu_name, rounds, run_child
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.progress import say
-from triton_linear.tools.tune import figures, shards
+from triton_linear.tools.tune import figures
 from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
@@ -65,8 +65,6 @@ def run(chosen: argparse.Namespace) -> int:
         seconds=chosen.seconds,
         grids=chosen.grids,
         jobs=chosen.jobs,
-        compile_first=chosen.compile_first,
-        gpus=chosen.gpus,
         again=chosen.again or chosen.check,
         keep=not chosen.check,
         checked=before if chosen.check else (),
@@ -87,8 +85,6 @@ def tune(
     seconds: float = 0.5,
     grids: int = 4,
     jobs: int = 1,
-    compile_first: bool = False,
-    gpus: int | None = None,
     again: bool = False,
     keep: bool = True,
     checked: Iterable[Decision] = (),
@@ -126,10 +122,14 @@ def tune(
         say(f"going on where an earlier run ended: {len(figures.tuned(figures.contested(known)))} decided")
     run_folder = _new_folder(journal)
     lock = _lock(run_folder)
-    resumed = replace(plan, skip=done(known), jobs=jobs, ahead=compile_first)
+    resumed = replace(plan, skip=done(known), jobs=jobs)
+
+    def run(part: MeasuringPlan, shown: bool) -> Ended:
+        return run_child(part, shown, watch=reader.follow)
+
+    say("measuring: each kernel is compiled and measured behind its first launch")
     try:
-        visible = shards.visible_gpus()
-        records, status = shards.on_gpus(resumed, visible[: gpus or len(visible)], run_folder, reader.follow)
+        records, ended = rounds(resumed, run_folder, run, loud=True)
     except OSError as error:
         reader.follow()
         fail(f"cannot keep records: {error.strerror or error}", str(run_folder))
@@ -148,7 +148,7 @@ def tune(
     _remove((*before, run_folder))
     with contextlib.suppress(OSError):
         journal.rmdir()
-    return Tuned(tuple(kernels), tuple(launches), status)
+    return Tuned(tuple(kernels), tuple(launches), ended.status)
 
 
 def _by_kernel(decisions: Iterable[Decision]) -> dict[str, list[str]]:
@@ -220,7 +220,7 @@ def _show(results: Tuned, device: str, before: Sequence[Decision], chosen: argpa
     """
     from rich.console import Console
 
-    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, opened, show
 
     if chosen.json is not None:
         data = figures.as_json(results.kernels, results.launches, device)
@@ -233,9 +233,7 @@ def _show(results: Tuned, device: str, before: Sequence[Decision], chosen: argpa
         recorder.print(table)
         recorder.print(figures.sentence(results.kernels))
         recorder.save_svg(str(chosen.picture), title="triton-linear tune")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = opened()
     show(console, table)
     console.print(figures.sentence(results.kernels), highlight=False, soft_wrap=True)
     wrong = []

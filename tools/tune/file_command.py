@@ -56,11 +56,10 @@ def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
         sys.stdout.writelines(f"{as_line(each)}\n" for each in known)
         return 0
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, show
+    from triton_linear.tools.support.console import opened, show
 
     table = Table(title=Text(str(file.path)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for name in (
@@ -90,8 +89,7 @@ def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
             "followed" if here else "other versions",
         )
         table.add_row(*map(Text, cells))  # a name may look like rich's markup
-    console = Console()
-    show(console if console.is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL), table)
+    show(opened(), table)
     return 0
 
 

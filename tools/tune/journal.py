@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from triton_linear.decisions import Decision, DecisionError, DecisionFile, now_text
-from triton_linear.tools.measuring.ahead import CONTEST, IDLE
+from triton_linear.tools.measuring.compiling import CONTEST, IDLE
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.tune import figures
 from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import TunedKernel
-from triton_linear.tools.tune.shards import FIRST
 
 
 class Journal:
@@ -40,9 +39,9 @@ class Journal:
         Fails if decisions cannot be stored.
         """
         new: list[dict[str, Any]] = []
-        for path in sorted(self._folder.glob("run-*/*/*.jsonl")):
+        for path in sorted(self._folder.glob("run-*/*.jsonl")):
             added = list(self._added(path))
-            self._bar.follow(added, shown=loud and path.parent.name == FIRST)
+            self._bar.follow(added, shown=loud)
             new += added
         self.records += new
         ended = {record["kernel"] for record in new if record.get("mode") == CONTEST}

@@ -6,12 +6,12 @@ import argparse
 import os
 from pathlib import Path
 
+from triton_linear.tools.support.options import add_program
 from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tune`."""
-    parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     names = ", ".join(name for name in VARIANTS if name not in COMPARED)
     parser.add_argument(
         "--decisions", type=Path, metavar="FILE", help="where decisions are kept (default: your own)"
@@ -38,14 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=os.cpu_count() or 1,
         help="processes that compile (default: %(default)s, one for each core)",
     )
-    parser.add_argument(
-        "--compile-first",
-        action="store_true",
-        help="run the program once more before, to compile the variants of all kernels on all cores",
-    )
-    parser.add_argument(
-        "--gpus", type=int, metavar="N", help="share the work between so many GPUs (default: all)"
-    )
     parser.add_argument("--again", action="store_true", help="forget what an interrupted run has measured")
     parser.add_argument(
         "--check",
@@ -54,12 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="write the table there, as SVG")
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
-    parser.add_argument("script", metavar="SCRIPT", help="Python program that runs kernels on a GPU")
-    rest = parser.add_argument(
-        "arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script"
-    )
-    rest.required = False
+    add_program(parser)
 
 
 def _variants(text: str) -> tuple[str, ...]:

@@ -43,6 +43,12 @@ from triton_linear.tools.verify.turns import (
 from triton_linear.tools.verify.words import count, figures, findings, short_encoding, short_type
 
 
+def _place(one: DecidedConversion | DecidedGather) -> str:
+    """The place of a conversion or gather, as `file:line:column`."""
+    file, line, column = user_position(one.location)
+    return f"{file}:{line}:{column}" if line else one.location
+
+
 @dataclass(frozen=True)
 class Checked:
     """A conversion, its plan, the verdict of running its code, and whether the plan is proved.
@@ -60,16 +66,11 @@ class Checked:
         """True if the code is right and the plan is proved, or there is no code to run."""
         return self.verdict is None or (self.verdict.ok and self.proved)
 
-    @property
-    def place(self) -> str:
-        """The conversion's place, as `file:line:column`."""
-        file, line, column = user_position(self.conversion.location)
-        return f"{file}:{line}:{column}" if line else self.conversion.location
-
     def __str__(self) -> str:
         conversion = self.conversion
         of = " of partial results" if conversion.partials else ""
-        head = f"{self.place}: {short_type(conversion.source)} -> {short_encoding(conversion.destination)}{of}"
+        types = f"{short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
+        head = f"{_place(conversion)}: {types}{of}"
         if self.verdict is None:
             return f"{head}: {self.plan}"
         proof = "proved" if self.proved else "not proved"
@@ -79,7 +80,7 @@ class Checked:
         """The contents as JSON values."""
         conversion = self.conversion
         record: dict[str, Any] = {
-            "location": self.place,
+            "location": _place(conversion),
             "source": conversion.source,
             "destination": conversion.destination,
             "kind": conversion.kind,
@@ -114,15 +115,9 @@ class CheckedGather:
     gather: DecidedGather
     verdict: Verdict | None
 
-    @property
-    def place(self) -> str:
-        """The gather's place, as `file:line:column`."""
-        file, line, column = user_position(self.gather.location)
-        return f"{file}:{line}:{column}" if line else self.gather.location
-
     def __str__(self) -> str:
         gather = self.gather
-        head = f"{self.place}: {short_type(gather.source)} by {short_type(gather.index)}"
+        head = f"{_place(gather)}: {short_type(gather.source)} by {short_type(gather.index)}"
         if self.verdict is None:
             return f"{head}: gather left to Triton: {gather.detail}"
         return f"{head}: {gather.detail}; {figures(self.verdict)}; {findings(self.verdict)}, plan proved"
@@ -131,7 +126,7 @@ class CheckedGather:
         """The contents as JSON values."""
         gather = self.gather
         record: dict[str, Any] = {
-            "location": self.place,
+            "location": _place(gather),
             "source": gather.source,
             "index": gather.index,
             "kind": gather.kind,
@@ -412,8 +407,8 @@ def verify_modules(
 
 def _show(module: Verified) -> None:
     if module.failure:
-        # Remove libtriton's place, which is in the emitted text, not in the user's.
-        reason = module.failure.partition(": error: ")[2] or module.failure
+        # Remove libtriton's place, which is in the emitted text, not in the user's, and what follows from it.
+        reason = (module.failure.partition(": error: ")[2] or module.failure).partition("\n")[0]
         print(f"{module.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
     for conversion in module.conversions:
         print(conversion)

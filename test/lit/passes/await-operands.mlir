@@ -1,5 +1,4 @@
 // RUN: triton-linear-opt %s --linear-await-operands --split-input-file | FileCheck %s
-// RUN: triton-linear-opt %s --linear-await-operands=at-once=true --split-input-file | FileCheck %s --check-prefix=ONCE
 
 #mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>
 #left = #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>
@@ -18,9 +17,6 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK: "ttg.local_load"
 // CHECK: "ttng.warp_group_dot"(%{{.*}}, %{{.*}}, %[[NOW]])
 // CHECK: "ttng.warp_group_dot_wait"{{.*}}pendings = 1 : i32
-// ONCE: %[[DOT:.*]] = "ttng.warp_group_dot"
-// ONCE-NEXT: %[[DONE:.*]] = "ttng.warp_group_dot_wait"(%[[DOT]]) {pendings = 0 : i32}
-// ONCE-NEXT: "ttng.warp_group_dot_wait"(%[[DONE]]) <{pendings = 1 : i32}>
 tt.func @computed(%a: !ttg.memdesc<64x16xi8, #shared, #smem>, %b: !ttg.memdesc<16x64xf16, #right, #smem>, %c: tensor<64x64xf32, #mma>, %n: i32) -> tensor<64x64xf32, #mma> {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32

@@ -68,10 +68,6 @@ def test_cases_compile_and_short_rows_are_gathered_inside_the_lane(
         assert stock["gathers"] == ours["failed"] == []
         assert [lowering for lowering, _ in ours["gathers"]] == ["gather"]
         assert stock["shuffles"] > 0 < stock["barriers"]
-    old = gather.compiled(by_name["[512, 2] float32, once"], gpu, modes.BASELINE)
-    assert [lowering for lowering, _ in old["gathers"]] == ["gather-legacy"]
-    assert old["shuffles"] == 0 < old["loads"]
-    assert old["shared"] >= 512 * 2 * 4
     once = gather.compiled(by_name["[512, 2] float32, once"], gpu, modes.LOWER)
     assert all(once[key] == 0 for key in (*gather.INSTRUCTIONS, "shared"))
 
@@ -83,8 +79,7 @@ def test_the_command_counts_and_fails_where_a_kernel_falls_back(
     arguments = ["--target", "cuda:90", "--only", r", 2\] float32, once"]
     assert gather.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[4] for line in lines] == ["stock", "ours", "legacy"]
-    assert "gather-legacy" in lines[2]
+    assert [line.split()[4] for line in lines] == ["stock", "ours"]
     monkeypatch.setattr(pipeline, "prepare", mock.Mock(side_effect=ValueError("no plan")))
     with pytest.warns(FallbackWarning, match="no plan"):
         assert gather.main(arguments) == 1
@@ -102,12 +97,10 @@ def test_a_run_loads_what_was_prepared_and_says_what_became_of_the_gather(tmp_pa
         assert {path.name for path in tmp_path.iterdir()} == cached
     assert (record["element"], record["columns"], record["times"]) == ("float32", 2, 1)
     found = record["modes"]
-    assert found.keys() == {"stock", "ours", modes.BASELINE, "again"}
+    assert found.keys() == {"stock", "ours", "again"}
     assert found["stock"]["gathers"] == []
     assert [lowering for lowering, _ in found["ours"]["gathers"]] == ["gather"]
-    assert [lowering for lowering, _ in found[modes.BASELINE]["gathers"]] == ["gather-legacy"]
-    assert record["ratios"].keys() == {"stock/ours", "legacy/ours", "legacy/stock", "stock/again"}
-    assert record["fell_back"] == []
+    assert record["ratios"].keys() == {"stock/ours", "stock/again"}
     # Nothing was computed: the same bits in every mode, and not those of the reference.
     assert found["ours"]["result"] == "identical" and found["ours"]["reference"] == "WRONG"
 
@@ -117,18 +110,6 @@ def test_what_was_not_prepared_has_its_gather_too(tmp_path: Path) -> None:
     with no_gpu(tmp_path):
         record = gather.run(SMALL)
     assert [lowering for lowering, _ in record["modes"]["ours"]["gathers"]] == ["gather"]
-
-
-def test_a_legacy_mode_that_fell_back_is_no_baseline(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    facts = {"fell_back": ["gather_rows: no plan"], "gathers": []}
-    assert gather.no_baseline(facts) == ["gather_rows: no plan"]
-    assert gather.no_baseline({"gathers": [["triton", "rows of 3"]]}) == ["left to Triton: rows of 3"]
-    assert gather.no_baseline({"gathers": [["gather-legacy", ""]], "fell_back": []}) == []
-    with no_gpu(tmp_path), mock.patch.object(gather, "no_baseline", lambda _: ["no plan"]):
-        record = gather.run(SMALL)
-    assert record["fell_back"] == ["no plan"]
-    assert record["ratios"].keys() == {"stock/ours", "stock/again"}
 
 
 # The report.

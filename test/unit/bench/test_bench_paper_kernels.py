@@ -79,17 +79,15 @@ def test_kernels_are_right_in_tritons_interpreter() -> None:
     [
         (
             "embedding/4096x32000x768",
-            "0/0/2 | 1 cta-shared, 1 noop | 2 padded"
-            if ADDRESSES_CONVERTED
-            else "0/0/1 | 1 cta-shared | 1 padded",
+            "0/0/2 | 1 cta-shared, 1 noop" if ADDRESSES_CONVERTED else "0/0/1 | 1 cta-shared",
         ),
         (
             "welford/16384x4096",
-            f"0/0/2 | {'2 noop' if WELFORD_STAYS else '1 cta-shared, 4 noop'} | 2 padded",
+            f"0/0/2 | {'2 noop' if WELFORD_STAYS else '1 cta-shared, 4 noop'}",
         ),
-        ("vector_add/1048576", "0/0/0 | none | none"),
-        ("gather_gemv/1024", "0/0/2 | 2 cta-shared | 2 padded"),
-        ("gemm/512x512x512", "0/0/1 | 1 warp-shared | 1 padded"),
+        ("vector_add/1048576", "0/0/0 | none"),
+        ("gather_gemv/1024", "0/0/2 | 2 cta-shared"),
+        ("gemm/512x512x512", "0/0/1 | 1 warp-shared"),
     ],
 )
 def test_kernels_compile_without_a_gpu(key: str, row: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,15 +136,14 @@ def test_a_run_loads_what_was_prepared_and_judges_it(tmp_path: Path) -> None:
         assert {path.name for path in tmp_path.iterdir()} == cached
     assert record["kernel"] == "embedding" and record["size"] == dict(small.size)
     found = record["modes"]
-    assert found.keys() == {"stock", "ours", modes.BASELINE, *compared.PARTS, "again"}
+    assert found.keys() == {"stock", "ours", *compared.PARTS, "again"}
     assert found["stock"]["conversions"] == {}
     also = {"noop": 1} if ADDRESSES_CONVERTED else {}
     assert found["ours"]["conversions"] == {"cta-shared": 1} | also
-    assert found[modes.BASELINE]["conversions"] == {"padded": 1 + ADDRESSES_CONVERTED}
     assert [kernel["name"] for kernel in found["ours"]["kernels"]] == ["embedding_kernel"]
     parts = {f"stock/{part}" for part in compared.PARTS}
-    assert record["ratios"].keys() == {"stock/ours", "legacy/ours", "legacy/stock", "stock/again", *parts}
-    assert record["ratios"]["legacy/ours"] == [1.0, 1.0, 1.0]
+    assert record["ratios"].keys() == {"stock/ours", "stock/again", *parts}
+    assert record["ratios"]["stock/ours"] == [1.0, 1.0, 1.0]
     assert record["counts"] == {"load": 0, "store": 0, "convert": 1 + ADDRESSES_CONVERTED}
     # Nothing was computed: the same bits in every mode, and not those of the reference.
     assert found["ours"]["result"] == "identical"
@@ -159,19 +156,20 @@ def test_a_mode_that_does_not_compile_is_told_and_no_hindrance(tmp_path: Path) -
     context = modes.context
 
     def fails(mode: str) -> Any:
-        if mode == modes.BASELINE:
-            raise modes.Unavailable("legacy: no such option")
+        if mode == modes.BOUND:
+            raise modes.Unavailable("bound: no such option")
         if mode == modes.OURS:
             raise ValueError("no plan")
         return context(mode)
 
     with no_gpu(tmp_path), mock.patch.object(modes, "context", fails):
         wrong = kernels.prepare(small)
-        assert wrong == {"ours": "ValueError: no plan", "legacy": "Unavailable: legacy: no such option"}
+        assert wrong == {"ours": "ValueError: no plan", "bound": "Unavailable: bound: no such option"}
         record = kernels.run(small)
     assert record["modes"]["ours"]["error"] == "ValueError: no plan"
-    assert record["modes"]["legacy"] == {"unavailable": "legacy: no such option"}
-    assert record["ratios"].keys() == {"stock/again", *(f"stock/{part}" for part in compared.PARTS)}
+    assert record["modes"]["bound"] == {"unavailable": "bound: no such option"}
+    parts = set(compared.PARTS) - {modes.BOUND}
+    assert record["ratios"].keys() == {"stock/again", *(f"stock/{part}" for part in parts)}
 
 
 def test_a_launch_is_specialised_as_the_source_that_is_compiled_without_a_gpu(tmp_path: Path) -> None:

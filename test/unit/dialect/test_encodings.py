@@ -110,7 +110,7 @@ def test_tensor_memory_against_triton(
     text += "".join(f", CTASplit{side} = {n}" for side, n in zip("MN", split, strict=True) if n > 1) + (
         ", twoCTAs = true>" if two_ctas else ">"
     )
-    assert encodings.is_tensor_memory(text)
+    assert encodings.parse(text).space == "tensor memory"
     layout = encodings.layout_of(text, shape)
     assert layout.in_dim_names == ("row", "col")
     rows_held = [list(layout.basis("row", i)) for i in range(layout.in_dim_bits("row"))]

@@ -314,7 +314,7 @@ def test_padding_is_described_by_a_walk_over_the_elements() -> None:
 def test_classification(text: str, space: str) -> None:
     assert encodings.is_distributed(text) == (space == "distributed")
     assert encodings.is_shared(text) == (space == "shared")
-    assert encodings.is_tensor_memory(text) == (space == "tensor memory")
+    assert (encodings.parse(text).space == "tensor memory") == (space == "tensor memory")
 
 
 def test_layouts_are_cached() -> None:

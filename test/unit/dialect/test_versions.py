@@ -14,10 +14,11 @@ import pytest
 import triton
 from plugin_processes import run
 from plugin_support import CUDA, HIP
+from staged_layouts import MMA, SWIZZLED
 
 from triton_linear.dialect import triton_versions
 from triton_linear.lowering.emit import marks
-from triton_linear.tools.doctor.staged_accesses import MMA, SWIZZLED, Case
+from triton_linear.tools.doctor.staged_accesses import Case
 
 ROOT = Path(__file__).resolve().parents[3]
 TOO_OLD = r"found Triton {}; triton_linear works with 3\.6\.0, 3\.7\.0, 3\.7\.1, 3\.8\.0 or 3\.9\.0"

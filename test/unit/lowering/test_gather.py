@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from gather_cases import TARGETS, Case, in_cluster, layout, random_gather
+from gather_cases import TARGETS, Case, emit_gather, in_cluster, layout, random_gather
 
-from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather
+from triton_linear.lowering.emit.gathers import GatherSignature
 from triton_linear.lowering.gather.memory import (
     cost_of_gather_shared,
     plan_gather_shared,
-    plan_legacy_gather,
+    plan_row_major,
 )
 from triton_linear.lowering.gather.select import cost_of, is_warp_local, select_gather, stock_cost
 from triton_linear.lowering.gather.shuffles import cost_of_gather, lane_shift, plan_gather
@@ -22,7 +22,6 @@ from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import (
-    LEGACY_GATHER,
     AnyGatherPlan,
     Fetch,
     GatherPlan,
@@ -131,20 +130,19 @@ def test_in_a_cluster_each_cta_gathers_what_it_has(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_baseline_stores_and_loads_all(name: str) -> None:
-    rng, gpu = random.Random(f"baseline for {name}"), target(name)
+def test_tritons_gather_stores_and_loads_all(name: str) -> None:
+    rng, gpu = random.Random(f"row-major for {name}"), target(name)
     for number in range(10):
         case = random_gather(rng, gpu, apart=number % 2 > 0)
-        plan = plan_legacy_gather(case.src, case.index, case.axis, case.element, gpu)
+        plan = plan_row_major(case.src, case.index, case.axis, case.element, gpu)
         assert isinstance(plan, GatherSharedPlan)
-        assert plan.kind == LEGACY_GATHER
         assert refuted_gather(plan, case.src, case.index, case.axis) is None
         verdict = run(case, plan, gpu, number)
         assert verdict.ok
         registers = [side.in_dim_size("register") for side in (case.src, case.index)]
         assert verdict.counts.stores == {case.element.memory_bytes: registers[0]}
         assert verdict.counts.loads == {case.element.memory_bytes: registers[1]}
-        assert verdict.counts.cta_barriers == 2
+        assert verdict.counts.cta_barriers == 1
 
 
 def test_rows_of_lanes_in_banks_of_their_own_have_no_conflicts() -> None:
@@ -412,7 +410,7 @@ def test_loads_are_priced_at_the_mean_of_random_indices() -> None:
     assert isinstance(plan, GatherSharedPlan)
     cost = cost_of_gather_shared(plan, F32, CUDA)
     assert cost.wavefronts == plan.stores + plan.loads  # every lane has a bank of its own
-    old = plan_legacy_gather(side, side, 1, F32, CUDA)
+    old = plan_row_major(side, side, 1, F32, CUDA)
     assert isinstance(old, GatherSharedPlan)
     assert cost_of_gather_shared(old, F32, CUDA).wavefronts == pytest.approx((32 + 3.53) * 1024, rel=0.02)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from gather_cases import Case, across_ctas
+from gather_cases import Case, across_ctas, emit_gather
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather
+from triton_linear.lowering.emit.gathers import GatherSignature
 from triton_linear.lowering.gather.memory import cost_of_gather_shared, plan_gather_shared
 from triton_linear.lowering.gather.request import OTHER_CTAS, stays_in_cta
 from triton_linear.lowering.interpreter.memory import SimulationError

@@ -212,7 +212,7 @@ def test_conversions_inside_each_cta_of_a_cluster(name):
         text = emit(plan, signature_of(plan, ELEMENTS[3]), machine)
         for block in (0, 1):
             verdict = verify_conversion(
-                text, src, dst, ELEMENTS[3], machine, 1 << warp_bits, plan.scratch_bytes, block
+                text, src, dst, ELEMENTS[3], machine, 1 << warp_bits, plan.scratch_bytes, (block,)
             )
             assert verdict.ok, (src, dst, plan)
     assert kinds["shuffle"] and kinds["warp-shared"] and kinds["cta-shared"], kinds

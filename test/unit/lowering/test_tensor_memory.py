@@ -43,6 +43,13 @@ def of(encoding: str, shape: tuple[int, int]) -> LinearLayout:
     return encodings.layout_of(encoding, shape, release=(3, 9))
 
 
+def mnemonic(access: TensorAccess, is_store: bool) -> str:
+    """The instruction in PTX."""
+    spread = f".{'unpack' if is_store else 'pack'}::16b" if access.spread else ""
+    kind = "st" if is_store else "ld"
+    return f"tcgen05.{kind}.sync.aligned.{access.shape}.x{access.repeat}{spread}.b32"
+
+
 @pytest.mark.parametrize(
     ("columns", "most", "expected"),
     [
@@ -67,8 +74,8 @@ def test_narrow_elements_are_packed_spread_or_padded() -> None:
     spread = access_of(registers, of(memory(128, 64, 2), (128, 64)), 16, release=(3, 9))
     assert spread == TensorAccess("32x32b", 32, 1, 32, packed=2, spread=True)
     assert isinstance(spread, TensorAccess)
-    assert spread.mnemonic(is_store=False) == "tcgen05.ld.sync.aligned.32x32b.x32.pack::16b.b32"
-    assert spread.mnemonic(is_store=True) == "tcgen05.st.sync.aligned.32x32b.x32.unpack::16b.b32"
+    assert mnemonic(spread, is_store=False) == "tcgen05.ld.sync.aligned.32x32b.x32.pack::16b.b32"
+    assert mnemonic(spread, is_store=True) == "tcgen05.st.sync.aligned.32x32b.x32.unpack::16b.b32"
     padded = access_of(registers, of(memory(128, 64, 4), (128, 64)), 8, release=(3, 9))
     assert padded == TensorAccess("32x32b", 64, 1, 64, padded=True)
 
@@ -182,7 +189,7 @@ def test_the_planner_foresees_what_triton_emits() -> None:
                 for encoding, is_store in ((step.source, True), (step.encoding, False)):
                     found = access_of(encodings.layout_of(encoding, program.shape), there, bits)
                     assert isinstance(found, TensorAccess)
-                    expected[found.mnemonic(is_store)] += found.instructions
+                    expected[mnemonic(found, is_store)] += found.instructions
                     seen[found.shape] += 1
         text = lower_kernel(write(program).text, "program.ttgir", "cuda:100", None).text
         emitted = Counter(re.findall(r"tcgen05\.(?:ld|st)\.[\w.:]*b32", text))

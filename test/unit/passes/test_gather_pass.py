@@ -23,7 +23,6 @@ from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost
-from triton_linear.lowering.plan.strategies import LEGACY, LINEAR, STRATEGIES
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.gather import LowerGathers, _Choice
@@ -126,17 +125,15 @@ def across_warps(name: str = "cuda:90") -> str:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("lowering", STRATEGIES)
-def test_gathers_across_warps_meet_once(name: str, lowering: str) -> None:
-    """Between stores and loads; as it once was, before them too."""
-    options = replace(LOWERING, lowering=lowering)
-    compilation = compile_text(across_warps(name), "k.ttgir", None, "llvm", options)
+def test_gathers_across_warps_meet_once(name: str) -> None:
+    """Between stores and loads."""
+    compilation = compile_text(across_warps(name), "k.ttgir", None, "llvm", LOWERING)
     (gather,) = check_gathers(compilation)
     assert gather.verdict is not None and gather.verdict.ok
     (stub,) = compilation.stubs.values()
     assert isinstance(stub.plan, GatherSharedPlan)
     assert stub.plan.scope == "cta"
-    assert gather.verdict.counts.cta_barriers == (2 if lowering == LEGACY else 1)
+    assert gather.verdict.counts.cta_barriers == 1
     assert gather.verdict.counts.loads == {4: 64 * 16 // (4 * target(name).lanes)}
 
 
@@ -374,6 +371,6 @@ def test_a_gather_that_some_warps_run_is_ours() -> None:
 def test_throughput_counts_for_the_warps_of_a_cta_at_least() -> None:
     """A kernel with a large tensor is priced for no other warps than those of its CTA."""
     few = with_policy(target("cuda:90"), likely_warps=0)
-    choice = _Choice(few, None, LINEAR, PartialCode.find(()), ctas=1, warps=4)
+    choice = _Choice(few, None, PartialCode.find(()), ctas=1, warps=4)
     cost = Cost(100.0, latency=50.0)
     assert choice.clocks(cost) == cost.expected(4) > cost.expected(0)

@@ -126,11 +126,10 @@ def test_what_passes_decided_is_not_planned_for_stubs(name: str, monkeypatch: py
     assert next(prepared.attempts()).text
 
 
-@pytest.mark.parametrize("lowering", ["linear", "legacy"])
-def test_plans_of_the_run_are_those_that_the_stubs_describe(lowering: str) -> None:
+def test_plans_of_the_run_are_those_that_the_stubs_describe() -> None:
     """A file with the outlined module has nothing but the attributes, and gives the same plans."""
     for name in NAMES:
         module = bridge.text_to_upstream(path_of(name).read_text(), bridge.upstream_context(), name)
         gpu = target(module.operation.attributes["ttg.target"].value)
-        found = rewrite(module, PipelineOptions(lowering=lowering), gpu)
+        found = rewrite(module, PipelineOptions(), gpu)
         assert stubs.stubs_of(operations(module.operation), gpu, stubs.Plans()) == found.stubs

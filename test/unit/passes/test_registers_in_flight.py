@@ -18,7 +18,7 @@ from triton_linear.dialect.triton_versions import installed_release
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
 KERNELS = sorted(path for path in DATA.rglob("*.ttgir") if "ttng.warp_group_dot " in path.read_text())
 MIXED = DATA / "kernels" / "matmul_mixed.ttgir"
-LEGACY = {"assign": False, "occupancy": False, "lowering": "legacy"}
+LOWER = {"assign": False, "occupancy": False}
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def _shown(made: Any, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(
     ("path", "options"),
-    [pytest.param(path, (LEGACY, {})[number % 2], id=path.stem) for number, path in enumerate(KERNELS)],
+    [pytest.param(path, (LOWER, {})[number % 2], id=path.stem) for number, path in enumerate(KERNELS)],
 )
 def test_nothing_touches_them(path: Path, options: dict[str, Any], tmp_path: Path) -> None:
     with triton_linear.enabled(strict=True, **options):

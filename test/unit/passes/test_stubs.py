@@ -10,10 +10,9 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import PADDED, SharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.strategies import PLANNERS, Tensor
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
@@ -51,17 +50,6 @@ def test_a_barrier_of_all_warps_comes_only_where_there_may_be_one() -> None:
     inside = replace(found, plan=replace(found.plan, scope="warp"))
     assert with_limit(inside, CUDA, 0, all_warps=False) is inside
     assert with_limit(found, CUDA, 0, all_warps=False) is not found
-
-
-def test_the_baseline_keeps_its_plans() -> None:
-    found = stub()
-    sides = (
-        Tensor(layout, text, SHAPE) for layout, text in ((found.source, ROWS), (found.destination, COLUMNS))
-    )
-    plan = PLANNERS["legacy"].conversion(*sides, found.element, CUDA, None).plan
-    assert plan is not None and plan.kind == PADDED
-    legacy = replace(found, plan=plan)
-    assert with_limit(legacy, CUDA, 0, all_warps=True) is legacy
 
 
 @pytest.mark.parametrize("element", ["i8", "f16"])

@@ -39,6 +39,7 @@ from triton_linear.dialect.triton_versions import found
 from triton_linear.hook import pinned
 from triton_linear.report import Outcome, Report
 from triton_linear.setting import Options, Setting
+from triton_linear.tools.cli import main
 from triton_linear.variants import VARIANTS, variant
 
 H200 = "NVIDIA H200"
@@ -355,11 +356,16 @@ def test_options_that_ttgir_does_not_show_are_known() -> None:
         assert names <= shown | set(decisions.UNSEEN), target
 
 
-def test_a_variant_that_there_is_not_falls_back(own: DecisionFile) -> None:
-    decide(own, "fastest")
-    with pytest.warns(triton_linear.FallbackWarning, match="no variant 'fastest'"):
-        _, report = compiled()
-    assert report.outcome is Outcome.FAILED
+@pytest.mark.parametrize("name", ["fastest", "shifted16", "stock+shifted48", "second+shifted80"])
+def test_a_variant_that_there_is_not_is_no_decision(name: str, own: DecisionFile) -> None:
+    """Such as those of other versions of this package, in a file that was edited or set by hand."""
+    decide(own, name)
+    found, report = compiled(strict=True)
+    assert (report.outcome, report.variant) == (Outcome.CONVERTED, "")
+    assert any("its decision is not followed: no variant" in remark for remark in report.remarks)
+    with pinned(Options(decisions="none")):
+        assert found.asm["cubin"] == compile_kernel(row_sums, CUDA).asm["cubin"]
+    assert main(["decisions", "list"]) == 0
 
 
 def test_decisions_have_cache_keys_of_their_own(own: DecisionFile) -> None:

@@ -26,13 +26,12 @@ from triton import knobs
 import triton_linear
 from triton_linear import compile_record, fallback, known, pipeline, setting, stage, wrapping
 from triton_linear.dialect import bridge, libtriton, mlir_adapter, sources
-from triton_linear.lowering import strategies
 from triton_linear.lowering.emit import calls
 from triton_linear.lowering.target import targets
 from triton_linear.passes import pipeline as passes
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
-from triton_linear.passes.conversions import outline, stubs
+from triton_linear.passes.conversions import outline, select, stubs
 from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
@@ -57,7 +56,7 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "pass: outline": (OutlineConversions, "__call__"),
     "what becomes of conversions": (outline, "_decided"),
     "passes: walk": (mlir_adapter.Operation, "walk"),
-    "planner": (strategies, "select"),
+    "planner": (select, "select"),
     "plans of stubs": (passes, "stubs_of"),
     "proof": (stubs, "refuted"),
     "emission": (calls, "emit_body"),

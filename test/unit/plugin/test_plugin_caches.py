@@ -48,7 +48,7 @@ PATH = os.pathsep.join(filter(None, (str(Path(__file__).parents[1] / "support"),
 def test_each_setting_has_keys_of_its_own() -> None:
     stock = make_backend(CUDA).hash()
     keys = [stock]
-    for options in ({}, {"strict": True}, {"scratch_limit": 64}, {"lowering": "legacy"}):
+    for options in ({}, {"strict": True}, {"scratch_limit": 64}, {"reductions": False}):
         with triton_linear.enabled(**options):  # type: ignore[arg-type]
             keys.append(make_backend(CUDA).hash())
     assert len(set(keys)) == 5

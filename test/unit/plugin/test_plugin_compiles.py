@@ -28,8 +28,8 @@ from triton.runtime.jit import MockTensor
 import triton_linear
 from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering import strategies
 from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.passes.conversions import select
 from triton_linear.report import FallbackWarning, Outcome
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -87,21 +87,6 @@ def test_rdna_has_waves_of_32_lanes_and_wmma(arch: str) -> None:
     assert all(compiled.asm["hsaco"].startswith(b"\x7fELF") for compiled in (turned, product))
 
 
-@TARGETS
-def test_the_legacy_lowering(target: GPUTarget) -> None:
-    """Padded memory and barriers of the CTA, where else there are wider accesses; by a key of its own."""
-    with triton_linear.enabled(strict=True, assign=False, occupancy=False, lowering="legacy") as reports:
-        legacy = compile_kernel(transpose, target)
-    with triton_linear.enabled(strict=True, assign=False, occupancy=False) as others:
-        ours = compile_kernel(transpose, target)
-    assert {c.lowering for report in reports for c in report.conversions} == {"padded"}
-    assert {c.lowering for report in others for c in report.conversions} == {"cta-shared"}
-    assert reports[0].outcome is Outcome.CONVERTED and assembly(legacy) != assembly(ours)
-    assert legacy.metadata.shared % 8 == 0 and legacy.metadata.shared & (legacy.metadata.shared - 1)
-    assert not re.search(r"shfl|ldmatrix|stmatrix|bpermute|bar\.warp", assembly(legacy))
-    assert re.search(r"\bbar\.sync|s_barrier", assembly(legacy))
-
-
 def test_the_kernels_above_need_code_of_ours() -> None:
     with triton_linear.enabled(strict=True) as reports:
         for kernel in (support.row_sums, transpose, matmul):
@@ -139,14 +124,14 @@ def test_a_failure_in_the_passes_leaves_the_stock_kernel(
 
 
 def test_a_plan_that_is_not_proved_leaves_the_stock_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    stock, chosen = compile_kernel(transpose), strategies.select
+    stock, chosen = compile_kernel(transpose), select.select
 
     def careless(*arguments: Any) -> Any:
         found = chosen(*arguments)
         assert isinstance(found.plan, SharedPlan)
         return replace(found, plan=replace(found.plan, outputs=found.plan.outputs[::-1]))
 
-    monkeypatch.setattr(strategies, "select", careless)
+    monkeypatch.setattr(select, "select", careless)
     refuted = (
         r"the plan 'cta-shared' of @__ll_cvt_0 is not proved: destination register 0 of lane 0 of warp 0 gets"
     )

@@ -16,7 +16,6 @@ from plugin_support import fresh_plugin
 
 import triton_linear
 from triton_linear import environment, user_passes
-from triton_linear.lowering.plan.strategies import STRATEGIES
 from triton_linear.setting import Options
 
 __all__ = ["fresh_plugin"]
@@ -49,7 +48,7 @@ def test_off(text: str) -> None:
         ("gluon=1", Options(gluon="*")),
         ("gluon=0", Options()),
         ("gluon=mine*:other", Options(gluon="mine*:other")),
-        ("lowering=legacy, assign=0", Options(lowering="legacy", assign=False)),
+        ("reductions=0, assign=0", Options(reductions=False, assign=False)),
     ],
 )
 def test_on(text: str, options: Options) -> None:
@@ -62,7 +61,7 @@ def test_every_option_has_a_text() -> None:
     taken = [field for field in fields(Options) if not field.metadata.get("internal")]
     assert {field.name for field in taken} == set(signature(triton_linear.install).parameters) - {"on_report"}
     for field in taken:
-        kinds: dict[type, tuple[object, ...]] = {bool: (False, True), str: STRATEGIES, tuple: ((), PASSES)}
+        kinds: dict[type, tuple[object, ...]] = {bool: (False, True), str: ("", "some"), tuple: ((), PASSES)}
         for value in kinds.get(type(field.default), (0, 77, None)):
             options = Options(**{field.name: value})  # type: ignore[arg-type]
             assert environment.parse(environment.text_of(options)) == options
@@ -79,8 +78,7 @@ def test_every_option_has_a_text() -> None:
         ("strict,strict=0", "option 'strict' is there twice"),
         ("scratch_limit", "option 'scratch_limit' takes a number or none, got ''"),
         ("scratch_limit=-1", "takes a number or none, got '-1'"),
-        ("lowering", "lowering takes linear or legacy, got ''"),
-        ("lowering=old", "lowering takes linear or legacy, got 'old'"),
+        ("lowering=legacy", "no option 'lowering'"),
     ],
 )
 def test_nonsense(text: str, reason: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_support import compile_kernel, double, row_sums
+from plugin_support import compile_kernel, row_sums
 from triton import knobs
 from triton.backends.nvidia.compiler import CUDABackend
 
@@ -16,8 +16,6 @@ from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
 from triton_linear.kept import comparisons, registers
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas.cubin import decoded
-from triton_linear.ptxas.placed import NOTHING, shifted
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
 from triton_linear.variants import VARIANTS, Part, Variant, refinements, variant
@@ -111,55 +109,10 @@ def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pyte
             return kept(how)
 
         monkeypatch.setattr(module, name, seen)
-        for changes in ({}, {"ptxas_options": "-O1"}, {"register_thresholds": "serial_loads=0"}, {"nops": 1}):
+        for changes in ({}, {"ptxas_options": "-O1"}, {"register_thresholds": "serial_loads=0"}):
             with pinned(Options(**changes)):  # type: ignore[arg-type]
                 compile_kernel(row_sums)
-        assert len(set(keys)) == len(keys) == 4
-
-
-@pytest.mark.parametrize(("name", "count"), [("stock+shifted48", 3), ("shifted80", 5)])
-def test_code_that_lies_further_is_the_same(name: str, count: int) -> None:
-    with pinned(variant(name.replace("+shifted48", "").replace("shifted80", "ours")).of(Options())):
-        first = compile_kernel(row_sums)
-    with pinned(variant(name).of(Options())):
-        further = compile_kernel(row_sums)
-    assert further.asm["ptx"].count(NOTHING) == first.asm["ptx"].count(NOTHING) + count
-    # The first load of global memory, by the number of LDG's opcode.
-    first_load, load = (
-        next(at for at, (low, _) in enumerate(decoded(kernel.asm["cubin"])) if low & 0xFFF == 0x981)
-        for kernel in (first, further)
-    )
-    assert load == first_load + count
-    kept = [line for line in further.asm["ptx"].splitlines() if line.strip() != NOTHING]
-    assert kept == [line for line in first.asm["ptx"].splitlines() if line.strip() != NOTHING]
-
-
-def test_stock_tritons_kernel_that_lies_further_has_its_registers() -> None:
-    changes = variant("stock+shifted16").changes or {}
-    assert changes["occupancy"] is False and changes["nops"] == 1
-    assert "occupancy" not in (variant("stock+roomy+shifted16").changes or {})
-    assert "occupancy" not in (variant("shifted16").changes or {})
-
-
-def test_code_that_is_stock_tritons_lies_where_it_did() -> None:
-    stock = compile_kernel(double)
-    with pinned(variant("shifted16").of(Options())) as reports:
-        same = compile_kernel(double)
-    assert not reports[0].conversions and same.asm["cubin"] == stock.asm["cubin"]
-    with pinned(variant("stock+shifted16").of(Options())):
-        assert compile_kernel(double).asm["ptx"].count(NOTHING) == 1
-
-
-def test_each_kernel_of_a_module_lies_further() -> None:
-    kernel = (
-        ".visible .entry {0}(\n .param .u64 {0}_param_0\n)\n.reqntid 32\n{{\n .reg .b32 %r<2>;\n{1} ret;\n}}\n"
-    )
-    call = ".func helper() {\n  ret;\n}\n"
-    first, second = (kernel.format(name, "") for name in "ab")
-    text = call + first + second
-    wanted = call + "".join(kernel.format(name, f"\t{NOTHING}\n" * 2) for name in "ab")
-    assert shifted(text, 2) == wanted
-    assert shifted(text, 0) is text and shifted(None, 1) is None
+        assert len(set(keys)) == len(keys) == 3
 
 
 def test_variants_that_set_the_same_do_not_combine() -> None:

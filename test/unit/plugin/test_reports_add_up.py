@@ -219,9 +219,7 @@ def test_each_kind_of_kernel_adds_up(name: str, gpu: str, counted: Counted) -> N
     check(compiled(name, gpu, {}), counted)
 
 
-@pytest.mark.parametrize(
-    "options", [{"lower": False}, {"assign": False}, {"lowering": "legacy"}, {"skip": "*"}], ids=str
-)
+@pytest.mark.parametrize("options", [{"lower": False}, {"assign": False}, {"skip": "*"}], ids=str)
 def test_it_adds_up_with_options(options: dict[str, Any], counted: Counted) -> None:
     for name in ("softmax", "dot", "in_branches"):
         report = compiled(name, "cuda:90", options)

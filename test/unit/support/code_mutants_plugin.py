@@ -267,7 +267,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
         "plugin/wrapping.py",
         "_wrapped.assembled",
-        "asked = setting.options.ptxas_options, setting.options.register_thresholds, setting.options.nops",
+        "asked = setting.options.ptxas_options, setting.options.register_thresholds",
         "asked = None",
         "what comparing has shown holds for all options of ptxas",
         (f"{PTXAS_OPTIONS}::test_results_on_disk_are_those_of_one_threshold_and_option",),

@@ -76,7 +76,7 @@ def main(plan: MeasuringPlan) -> None:
     sys.modules["pretended_child"] = sys.modules[__name__]
     child.GpuClock = Lines  # type: ignore[misc, assignment]
     contest.again = again
-    contest.Copies = contest.Results = Same  # type: ignore[misc, assignment]
+    child.Copies = contest.Results = Same  # type: ignore[misc, assignment]
     Watch.start = started  # type: ignore[method-assign]
     child.main(plan)
 

@@ -13,14 +13,13 @@ from triton_linear import decisions
 from triton_linear.decisions import DecisionFile
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import run_child
-from triton_linear.tools.tune import command, shards
+from triton_linear.tools.tune import command
 
 PLAYED = '''
 """A child whose kernels take as long as SPEEDS says, each launch as often as its number."""
 import json, sys, time
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found
-from triton_linear.tools.measuring.child import shard_of
 from triton_linear.tools.measuring.parent import end_with_parent
 
 TRITON, PACKAGE = found(), source_digest()
@@ -28,11 +27,6 @@ TRITON, PACKAGE = found(), source_digest()
 SPEEDS = json.loads(sys.argv[1])
 plan = json.load(open(sys.argv[2]))
 skip = {tuple(pair) for pair in plan["skip"]}
-if plan["ahead"]:
-    open(plan["compiled"], "w").write(f"{plan['jobs']} jobs")
-    sys.exit()
-if plan["compiled"]:
-    print(open(plan["compiled"]).read())
 file = open(plan["records"], "a")
 
 def record(**entry):
@@ -43,8 +37,6 @@ if plan["parent"]:
 if (lasts := SPEEDS.pop("lasts", 0)) and plan["skip"]:
     lasts = 0
 for key, speeds in SPEEDS.items():
-    if shard_of(key, plan["shards"]) != plan["shard"]:
-        continue
     record(kernel=key, name=key.partition("-")[0], grid=[1, 1, 1], warps=4)
     if (key, "contest") in skip:
         continue
@@ -101,8 +93,7 @@ class Play:
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     made = Play(tmp_path)
     monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(shards, "run_child", made.run)
-    monkeypatch.setattr(shards, "visible_gpus", lambda: ["0"])
+    monkeypatch.setattr(command, "run_child", made.run)
     monkeypatch.setattr(command, "gpu_name", lambda what: "Some GPU")
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -12,13 +11,13 @@ from typing import Any
 import pytest
 from fuzz_support import break_code
 
+from bench.stock import random_pairs
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
 from triton_linear.lowering.plan import plans
 from triton_linear.lowering.plan.plans import RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.tools.fuzzing import pairs as judged
 from triton_linear.tools.fuzzing import run
-from triton_linear.tools.fuzzing.random_layouts import ELEMENTS, Pair, module_text, random_pairs
-from triton_linear.tools.fuzzing.report import markdown, record
+from triton_linear.tools.fuzzing.random_layouts import ELEMENTS, Pair, module_text
 from triton_linear.tools.fuzzing.run import PROGRAMS, SINGLES, FuzzPlan, fuzz, units
 from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import CompiledKernel, compile_text, lower, to_triton
@@ -264,20 +263,3 @@ def test_a_program_that_stock_triton_fails_on_is_counted_apart() -> None:
     assert dict(found.stock) == {"ended by SIGSEGV": 1}
     found = run.outcome(unit_with_one_f64(PROGRAMS), Played("ended by SIGABRT"))
     assert not found.ok and [failure.kind for failure in found.failures] == ["crash"]
-
-
-def test_runs_are_recorded_and_add_up(tmp_path: Path) -> None:
-    (unit,) = units(FuzzPlan("cuda:90", SEED, 2, kinds=(SINGLES,)))
-    totals = Totals(conversions=7, modules=2, wrong=1, assembled_conversions=4, kinds=Counter(shuffle=7))
-    totals.fail("wrong", "1 warps: something", unit.programs[0])
-    for seed in (3, 4):
-        record(tmp_path / "fuzz", seed, None, {"cuda:90": totals, "hip:gfx942": Totals(conversions=2)}, 1.5)
-    runs = json.loads((tmp_path / "fuzz.json").read_text())
-    assert [run["seed"] for run in runs] == [3, 4]
-    text = (tmp_path / "fuzz.md").read_text()
-    assert text.startswith("18 random conversions") and "2 failures" in text and "3 s in 2 runs" in text
-    assert "| cuda:90 | 14 | 0 | 2 | 0 | 0 | 0 | 0 |" in text and "| shuffle | 14 |" in text
-    assert "- cuda:90, seed 4: wrong: 1 warps: something" in text
-    assert "| 3 | both | cuda:90, hip:gfx942 | 9 | 4 | 2 |" in text
-    del runs[0]["targets"]["hip:gfx942"]["assembled_conversions"]  # not counted in records of old
-    assert "| 3 | both | cuda:90, hip:gfx942 | 9 |  | 2 |" in markdown(runs)

@@ -84,17 +84,16 @@ def test_a_ratio_is_the_median_of_the_turns_ratios() -> None:
 
 def test_modes_compile_each_in_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    assert set(MODES) == {"stock", "ours", "lower", "assign", "legacy", "free"}
+    assert set(MODES) == {"stock", "ours", "free"}
     made: dict[str, str] = {}
-    for name in ("stock", "ours", "legacy", "free", "free:0", "free:7"):
+    for name in ("stock", "ours", "free", "free:0", "free:7"):
         with mode(name) as reports:
             made[name] = compile_kernel(row_sums, CUDA).asm["ptx"]
-        assert [report.free for report in reports] == {"stock": [], "ours": [0], "legacy": [0]}.get(
+        assert [report.free for report in reports] == {"stock": [], "ours": [0]}.get(
             name, [int(name != "free:7")]
         )
     assert made["stock"] == made["free:7"] != made["ours"]
     assert made["free"] == made["free:0"] != made["ours"]
-    assert made["legacy"] not in (made["stock"], made["ours"], made["free"])
 
 
 @pytest.mark.parametrize("name", ["", "fast", "ours:1"])

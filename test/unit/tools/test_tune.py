@@ -19,9 +19,9 @@ from triton_linear.decisions import DecisionFile
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.cli import main
 from triton_linear.tools.measuring import rounds
-from triton_linear.tools.measuring.ahead import CONTEST
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.tune import command, figures, shards
+from triton_linear.tools.measuring.compiling import CONTEST
+from triton_linear.tools.tune import command, figures
 
 __all__ = ["play", "script"]
 
@@ -45,26 +45,15 @@ def test_what_was_measured_is_decided(play: Play, script: str, capsys: pytest.Ca
     )
 
 
-def test_all_is_compiled_before_where_that_is_asked_for(
-    play: Play, script: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["tune", "--compile-first", "--jobs", "7", script]) == 0
-    assert capfd.readouterr().out.startswith("7 jobs\n")
-    assert decided() == ALL
-    assert main(["tune", "--again", script]) == 0
-    assert "jobs" not in capfd.readouterr().out
-
-
 def test_each_kernel_is_told_of_as_it_is_decided(
     play: Play, script: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A log, or a terminal of somebody who waits."""
     play.speeds["varies-1"] = "varies"
-    assert main(["tune", "--compile-first", "--jobs", "7", script]) == 0
+    assert main(["tune", script]) == 0
     lines = capfd.readouterr().err.splitlines()
-    assert lines[0] == "compiling: the variants of all kernels, in 7 processes"
-    assert lines[1].startswith("measuring: ")
-    told = [re.fullmatch(r"\[\d+ s, (\d) decided\] (.*)", line) for line in lines[2:]]
+    assert lines[0].startswith("measuring: ")
+    told = [re.fullmatch(r"\[\d+ s, (\d) decided\] (.*)", line) for line in lines[1:]]
     assert sorted(str(found and found[2]) for found in told) == [
         "copy: stock 1.000 (1.000 to 1.000)",
         "matmul: second 1.500 (1.500 to 1.500)",
@@ -95,7 +84,7 @@ def test_a_run_that_is_killed_has_kept_what_it_decided(
     known = decided()
     assert known == {name: ALL[name] for name in ("matmul", "softmax")}
     time.sleep(1.5)
-    (records,) = decisions.default_file().parent.glob("tune/*/run-*/*/*.jsonl")
+    (records,) = decisions.default_file().parent.glob("tune/*/run-*/*.jsonl")
     measured = [record["kernel"] for record in rounds.read_records(records) if record.get("mode") == "contest"]
     assert measured == ["matmul-1", "softmax-1"]
     assert main(["tune", script]) == 0
@@ -108,12 +97,11 @@ import sys
 from pathlib import Path
 from tune_support import SPEEDS, Play
 from triton_linear.tools.cli import main
-from triton_linear.tools.tune import command, figures, shards
+from triton_linear.tools.tune import command, figures
 
 play = Play(Path(sys.argv[1]))
 play.speeds = {"lasts": 1, **SPEEDS}
-shards.run_child = play.run
-shards.visible_gpus = lambda: ["0"]
+command.run_child = play.run
 command.gpu_name = lambda what: "Some GPU"
 sys.exit(main(["tune", sys.argv[2]]))
 """
@@ -174,7 +162,7 @@ def test_an_interrupted_run_goes_on(play: Play, script: str) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "run_child", interrupted)
+        patch.setattr(command, "run_child", interrupted)
         with pytest.raises(KeyboardInterrupt):
             command.tune(script)
     assert decided() == ALL, "what was known is kept"
@@ -186,7 +174,7 @@ def test_an_interrupted_run_goes_on(play: Play, script: str) -> None:
         return run(plan, loud, command, **rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "run_child", seen)
+        patch.setattr(command, "run_child", seen)
         found = command.tune(script)
     assert {key for key, mode in plans[0].skip if mode == "contest"} == set(SPEEDS)
     assert {kernel.name for kernel in found.kernels} == {*ALL, "late"}
@@ -205,7 +193,7 @@ def test_an_interrupted_run_goes_on_in_the_same_place_alone(
         run(plan, loud, command, **rest)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shards, "run_child", interrupted)
+    monkeypatch.setattr(command, "run_child", interrupted)
     for name, keep in (("H100", True), ("H200", True), ("H200", False), ("H200", True)):
         monkeypatch.setattr(command, "gpu_names", lambda name=name: frozenset({name}))
         with pytest.raises(KeyboardInterrupt):
@@ -218,12 +206,12 @@ def test_two_runs_of_the_same_at_a_time_keep_their_records(play: Play, script: s
 
     def meanwhile(plan: MeasuringPlan, loud: bool, other: Any = None, **rest: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shards, "run_child", run)
+            patch.setattr(command, "run_child", run)
             command.tune(script)
         return run(plan, loud, other, **rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "run_child", meanwhile)
+        patch.setattr(command, "run_child", meanwhile)
         found = command.tune(script)
     assert {kernel.name for kernel in found.kernels} == set(ALL)
 
@@ -286,7 +274,7 @@ def test_variants_of_checked_decisions_are_measured(
         plans.append(plan)
         return play.run(plan, loud, command, **rest)
 
-    monkeypatch.setattr(shards, "run_child", seen)
+    monkeypatch.setattr(command, "run_child", seen)
     play.speeds["matmul-1"] = {"stock": 1.0, "ours": 1.25, "second+roomy": 1.5}
     assert main(["tune", script]) == 0
     assert main(["tune", "--check", script]) == 0
@@ -314,7 +302,7 @@ def test_only_some_variants_are_tried(play: Play, script: str, monkeypatch: pyte
         plans.append(plan)
         return play.run(plan, loud, command, **rest)
 
-    monkeypatch.setattr(shards, "run_child", seen)
+    monkeypatch.setattr(command, "run_child", seen)
     assert main(["tune", "--variants", "lower", "--seconds", "2", script, "--seconds", "3"]) == 0
     (plan,) = plans
     assert (plan.modes, plan.seconds, plan.arguments) == (["stock", "ours", "lower"], 2.0, ["--seconds", "3"])
@@ -330,3 +318,16 @@ def test_only_some_variants_are_tried(play: Play, script: str, monkeypatch: pyte
     assert plans[-1].modes == ["stock", "ours", "lower", "second+roomy"]
     command.tune(script, variants=["second+roomy"])
     assert plans[-1].modes == ["stock", "ours", "second+roomy"]
+
+
+def test_a_child_has_the_time_that_it_was_given_and_patience(tmp_path: Path) -> None:
+    code = "import json, sys, time; plan = json.load(open(sys.argv[1]));"
+    code += (
+        "print(json.dumps({'kernel': 'k', 'begin': 'timing'}), file=open(plan['records'], 'w'), flush=True);"
+    )
+    (tmp_path / "child.py").write_text(code + "time.sleep(2)")
+    for seconds, too_long in ((1.0, False), (0.0, True)):
+        plan = MeasuringPlan(str(tmp_path / f"{seconds}.jsonl"), "script.py", [], seconds=seconds)
+        Path(plan.records).touch()
+        ended = rounds.run_child(plan, False, (sys.executable, str(tmp_path / "child.py")), patience=0.5)
+        assert ended.too_long == too_long

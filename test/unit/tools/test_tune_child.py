@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +17,8 @@ from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found
 from triton_linear.hook import pinned
 from triton_linear.setting import Options
-from triton_linear.tools.measuring import ahead, child, contest, rounds
-from triton_linear.tools.measuring.ahead import Ahead, CompiledFile
-from triton_linear.tools.measuring.child import MeasuringPlan, shard_of
+from triton_linear.tools.measuring import child, compiling, contest, rounds
+from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.launches import Launch
@@ -73,7 +68,6 @@ def speeds(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, tmp_path: Path) -> d
         return run
 
     monkeypatch.setattr(contest, "again", again)
-    monkeypatch.setattr(contest, "Copies", child.Copies)
     monkeypatch.setattr(contest, "Results", Given)
     return taken
 
@@ -140,86 +134,18 @@ def test_variants_are_compiled_beside_each_other(tmp_path: Path, speeds: dict[by
 def test_a_variant_whose_compile_crashes_costs_that_variant(
     tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = ahead.Variants.make
+    make = compiling.compiled_variant
 
-    def crashing(self: ahead.Variants, name: str) -> Any:
+    def crashing(kernel: Any, name: str) -> Any:
         if name == "ours":
             os.kill(os.getpid(), signal.SIGKILL)
-        return make(self, name)
+        return make(kernel, name)
 
-    monkeypatch.setattr(ahead.Variants, "make", crashing)
+    monkeypatch.setattr(compiling, "compiled_variant", crashing)
     records = visited(tmp_path, jobs=2)
     problems = {r["mode"]: r["problem"] for r in records if "problem" in r}
     assert problems == {"compiling:ours": "its process ended by SIGKILL"}
     assert "ours" not in ended(records)["alike"]
-
-
-def test_what_was_compiled_before_is_only_measured(
-    tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one_by_one = ended(visited(tmp_path))
-    (tmp_path / "records.jsonl").unlink()
-    path = tmp_path / "compiled.json"
-    plan = MeasuringPlan(
-        str(tmp_path / "ahead.jsonl"),
-        "script.py",
-        [],
-        modes=list(VARIANTS),
-        jobs=2,
-        compiled=str(path),
-        contest=True,
-        ahead=True,
-    )
-    child_that_compiles = child._child_for(plan)
-    assert isinstance(child_that_compiles, Ahead)
-    for grid in (4, 5):  # the second has nothing to compile
-        launch = Launch(compile_kernel(row_sums), (grid, 1, 1), ("x", "out", 32, 64))
-        behind = child_that_compiles.visit(launch)
-        assert behind is child.nothing
-    child_that_compiles.finish()
-    known = CompiledFile(str(path)).variants(compile_kernel(row_sums).hash)
-    assert set(known) == {*VARIANTS, *refinements("stock", VARIANTS)} - {"stock"}
-
-    def unwanted(self: ahead.Variants, name: str) -> Any:
-        raise AssertionError(f"{name} is compiled again")
-
-    monkeypatch.setattr(ahead.Variants, "make", unwanted)
-    now = ended(visited(tmp_path, compiled=str(path)))
-    for name in ("digest", "target", "alike", "exact", "best"):
-        assert now[name] == one_by_one[name]
-
-
-def test_a_cut_off_file_of_compiles_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    path = tmp_path / "compiled.json"
-    made = {"outcome": "converted", "key": "k", "target": "t", "error": None, "digest": "d"}
-    lines = [
-        json.dumps({"code": "c", "variant": "ours"} | made),
-        "damaged",
-        json.dumps({"code": "c", "variant": "lower", "problem": "no"}),
-        '{"code": "c", "vari',
-    ]
-    path.write_text("\n".join(lines))
-    assert CompiledFile(str(path)).variants("c") == {"ours": ahead.CompiledVariant(**made), "lower": "no"}
-    assert ahead.read_compiled(path).decode() == f"{lines[0]}\n{lines[2]}\n"
-    assert CompiledFile("").variants("c") == CompiledFile(str(tmp_path / "none")).variants("c") == {}
-
-
-def test_what_is_compiled_meanwhile_is_waited_for(tmp_path: Path) -> None:
-    """As long as somebody holds the file."""
-    path = tmp_path / "compiled.json"
-    announced = json.dumps({"code": "c", "variants": ["ours", "lower"]})
-    problem = {"code": "c", "problem": "no"}
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        print(announced, json.dumps(problem | {"variant": "ours"}), sep="\n", file=file, flush=True)
-        with ThreadPoolExecutor(1) as thread:
-            waiting = thread.submit(CompiledFile(str(path)).variants, "c")
-            with pytest.raises(FutureTimeout):
-                waiting.result(0.2)
-            print(json.dumps(problem | {"variant": "lower"}), file=file, flush=True)
-            assert waiting.result(10) == {"ours": "no", "lower": "no"}
-    path.write_text(announced + "\n")
-    assert CompiledFile(str(path)).variants("c") == {}, "nobody compiles any more"
 
 
 def test_the_target_is_the_one_that_is_compiled_for(
@@ -318,7 +244,9 @@ def test_the_variant_of_a_checked_decision_is_measured(tmp_path: Path, speeds: d
     some: dict[str, Any] = {"modes": ["stock", "ours", "unbounded+lavish", "lavish"]}
     assert "second+thrifty" not in ended(visited(tmp_path, **some))["first"]
     (tmp_path / "records.jsonl").unlink()
-    record = ended(visited(tmp_path, decided={key: ["second+thrifty", "ours"], "other": ["lower"]}, **some))
+    record = ended(
+        visited(tmp_path, decided={key: ["second+thrifty", "ours", "shifted16"], "other": ["lower"]}, **some)
+    )
     assert (record["best"], record["first"]["second+thrifty"]["ratio"]) == ("ours", 100 / 90)
     assert "lower" not in record["alike"] and "unbounded+lavish" in record["alike"]
 
@@ -435,16 +363,6 @@ def test_what_has_ended_is_not_held_again(tmp_path: Path, speeds: dict[bytes, fl
         (tmp_path / "records.jsonl").unlink()
         (only,) = visited(tmp_path, skip=[[key, mode]])
         assert "name" in only
-
-
-def test_each_launch_is_in_one_share(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    key = visited(tmp_path, modes=["ours"])[0]["kernel"]
-    assert key
-    mine = shard_of(compile_kernel(row_sums).hash, 3)
-    for shard in range(3):
-        (tmp_path / "records.jsonl").unlink(missing_ok=True)
-        records = visited(tmp_path, modes=["ours"], shard=shard, shards=3)
-        assert bool(records) == (shard == mine)
 
 
 def test_nothing_is_measured_while_a_graph_is_captured(

@@ -20,8 +20,7 @@ from triton_linear.setting import Options
 from triton_linear.tools.cli import main
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import run_child
-from triton_linear.tools.tune import command, shards
-from triton_linear.variants import VARIANTS, refinements
+from triton_linear.tools.tune import command
 
 PROGRAM = """
 from plugin_support import compile_kernel, double, row_sums
@@ -46,47 +45,27 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[MeasuringPlan]:
     monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    monkeypatch.setattr(shards, "run_child", run)
-    monkeypatch.setattr(shards, "visible_gpus", lambda: ["0"])
+    monkeypatch.setattr(command, "run_child", run)
     monkeypatch.setattr(command, "gpu_name", lambda what: "Some GPU")
     (tmp_path / "program.py").write_text(PROGRAM)
     return plans
 
 
-@pytest.mark.parametrize("options", [["--compile-first"], ["--jobs", "1"]])
+@pytest.mark.parametrize("options", [["--jobs", "2"], ["--jobs", "1"]])
 def test_a_program_is_tuned(
     options: list[str], ran: list[MeasuringPlan], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["tune", "--seconds", "0", "--jobs", "2", *options, str(tmp_path / "program.py")]
+    arguments = ["tune", "--seconds", "0", *options, str(tmp_path / "program.py")]
     assert main(arguments) == 0
     said = capfd.readouterr()
     assert said.out.count("the program has run") == 1
     assert said.err.count("row_sums: ") == 2
     found = DecisionFile(decisions.default_file()).read()
     assert sorted(each.name for each in found) == ["double", "row_sums", "row_sums"]
-    assert [plan.ahead for plan in ran] == ([True, False] if "--compile-first" in options else [False])
+    assert len(ran) == 1
     with knobs.compilation.scope(), pinned(Options()) as reports:
         knobs.compilation.always_compile = True
         for width in (32, 64):
             support.compile_kernel(support.row_sums, width=width)
         support.compile_kernel(support.double)
     assert sorted(report.variant for report in reports) == sorted(each.variant for each in found)
-
-
-def test_all_variants_are_compiled_by_the_child_that_does_nothing_else(
-    ran: list[MeasuringPlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the other one measures, which waits for what is not there yet."""
-    counts: list[tuple[int, int]] = []
-    kept = shards.rounds
-
-    def rounds(plan: MeasuringPlan, folder: Path, *rest: Any, **options: Any) -> Any:
-        found = kept(plan, folder, *rest, **options)
-        lines = Path(plan.compiled).read_text().splitlines()
-        counts.append((sum('"variants"' in line for line in lines), sum('"variant"' in line for line in lines)))
-        return found
-
-    monkeypatch.setattr(shards, "rounds", rounds)
-    found = command.tune(str(tmp_path / "program.py"), seconds=0.0, jobs=2, compile_first=True)
-    assert len(found.kernels) == 3
-    assert counts == [(3, 3 * (len(VARIANTS) - 1 + len(refinements("stock", VARIANTS))))]
