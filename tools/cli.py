@@ -192,10 +192,8 @@ def parser() -> argparse.ArgumentParser:
 
     from triton_linear.tools import pack
 
-    pack.add_arguments(
-        command("pack", pack.pack, "write the compiled kernels of a warm cache into one archive")
-    )
-    pack.add_arguments(command("unpack", pack.unpack, "put the kernels of an archive into Triton's cache"))
+    pack.add_arguments(command("pack", "write the kernels of a warm cache into one archive", pack.pack))
+    pack.add_arguments(command("unpack", "put the kernels of an archive into Triton's cache", pack.unpack))
 
     from triton_linear.tools import report
 
