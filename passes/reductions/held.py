@@ -184,7 +184,7 @@ def held_values(
     if counting is not None:
         adding = [op for op in adding if any(result in counting for result in op.results)]
     products = _reached((v for op in ops if not _is_never_fused(op, *no_products) for v in op.results), forward)
-    if any(sum(operand in products for operand in op.operands) > 1 for op in adding):
+    if any(_adds_two(op, products) for op in adding):
         return _all_values(ops)
     summands = _reached((v for op in adding for v in op.operands), backward)
     reductions = [op for op in ops if op.name == REDUCE and not is_order_free(op, nvidia) and not commutes(op)]
@@ -210,6 +210,11 @@ def _is_never_fused(op: Operation, others: frozenset[str], unless_doubles: froze
         return True
     floats = [value for value in (*op.results, *op.operands) if is_float(value)]
     return not floats or (name in unless_doubles and not any(element_of(value) == "f64" for value in floats))
+
+
+def _adds_two(op: Operation, products: set[Value]) -> bool:
+    """True if two operands of an operation may be products; only one of them is fused with the addition."""
+    return sum(operand in products for operand in op.operands) > 1
 
 
 def _all_values(ops: Sequence[Operation]) -> frozenset[Value]:

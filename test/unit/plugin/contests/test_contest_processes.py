@@ -130,13 +130,18 @@ def test_what_lies_in_the_current_folder_is_not_imported(cache: Path, tmp_path: 
 
 def test_the_surroundings_of_a_job_are_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/their/ptxas")
-    knobs.nvidia.disable_ptxas_opt = True
+    monkeypatch.setitem(
+        vars(knobs.nvidia), "disable_ptxas_opt", True
+    )  # set as a knob, it is in the environment too
     surroundings = contest_job.Surroundings.here()
-    del knobs.nvidia.disable_ptxas_opt
+    monkeypatch.delitem(vars(knobs.nvidia), "disable_ptxas_opt")
     monkeypatch.delenv("TRITON_PTXAS_PATH")
     monkeypatch.setenv("TRITON_OTHER", "1")
     assert isinstance(surroundings, contest_job.Surroundings)
-    before = dict(os.environ)
+    before, groups = (
+        dict(os.environ),
+        {name: dict(vars(getattr(knobs, name))) for name in contest_job._groups()},
+    )
     try:
         surroundings.enter()
         assert os.environ["TRITON_PTXAS_PATH"] == "/their/ptxas" and "TRITON_OTHER" not in os.environ
@@ -147,7 +152,9 @@ def test_the_surroundings_of_a_job_are_the_workers(monkeypatch: pytest.MonkeyPat
     finally:
         os.environ.clear()
         os.environ.update(before)
-        vars(knobs.nvidia).pop("disable_ptxas_opt", None)
+        for name, values in groups.items():
+            vars(getattr(knobs, name)).clear()
+            vars(getattr(knobs, name)).update(values)
 
 
 @pytest.mark.parametrize(
