@@ -26,10 +26,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.axis import shape_of
+from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.influence import compared_values, element_of, is_float, name_of
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.planning import ctas_of
@@ -146,7 +148,8 @@ class KeptBits:
             if op.name == REDUCE
         )
         counting = compared_values(ops, chosen=chosen)
-        held = held_values(ops, nvidia, counting) if counting else frozenset()
+        follows = bool(counting) and ctas_of(ops[0]) == 1
+        held = held_values(ops, nvidia, counting) if follows else frozenset()
         return cls(nvidia, held, counting)._in_a_cluster(ops)
 
     def _in_a_cluster(self, ops: Sequence[Operation]) -> KeptBits:
@@ -154,7 +157,7 @@ class KeptBits:
         from other CTAs may pass barriers of ours."""
         if ctas_of(ops[0]) == 1:
             return self
-        left = self.held or any(op.name == REDUCE and self.shows_order(op) for op in ops)
+        left = self.held or any(op.name == REDUCE and self.shows_order(op) and _crosses_ctas(op) for op in ops)
         return replace(self, held=_all_values(ops)) if left else self
 
     def shows_order(self, op: Operation) -> bool:
@@ -163,6 +166,15 @@ class KeptBits:
         if op.name == REDUCE and is_order_free(op, self.nvidia):
             return False
         return self.counting is None or any(result in self.counting for result in op.results)
+
+
+def _crosses_ctas(reduction: Operation) -> bool:
+    """True if CTAs of a cluster have different elements along the axis of a reduction, or if it is not known."""
+    type_, axis = reduction.operands[0].type, reduction.attributes["axis"].value
+    try:
+        return any(basis[axis] for basis in blocks_of(layout_of(str(type_.encoding), tuple(type_.shape))))
+    except ValueError:
+        return True
 
 
 def held_values(

@@ -401,7 +401,6 @@ def test_failures_carry_their_place() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "fuzzing.random_layouts",
         "fuzzing.pairs",
         "verify.words",
         "fuzzing.encodings",
