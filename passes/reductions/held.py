@@ -169,7 +169,7 @@ class KeptBits:
 
 
 def _crosses_ctas(reduction: Operation) -> bool:
-    """True if CTAs of a cluster have different elements along the axis of a reduction, or if it is not known."""
+    """True if CTAs of a cluster have different elements along the axis of a reduction, or may have."""
     type_, axis = reduction.operands[0].type, reduction.attributes["axis"].value
     try:
         return any(basis[axis] for basis in blocks_of(layout_of(str(type_.encoding), tuple(type_.shape))))
