@@ -18,6 +18,8 @@ from triton_linear.contests.workers import Workers
 from triton_linear.kept import store
 
 SIZE = {"N": 64}
+WORKERS = Workers(count=1)
+"""Jobs bring their surroundings, so one process serves all tests."""
 READ, WRITE = store.read, store.write
 
 
@@ -131,7 +133,7 @@ class Contested:
         self, gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, speedup: Callable[[], float] = lambda: 2.0
     ) -> None:
         self.clock = SimulatedClock(gpu, lambda code: speedup() if code == self.stock else 1.0)
-        self.beside = Beside(monkeypatch, self.clock, Workers(count=1))
+        self.beside = Beside(monkeypatch, self.clock, WORKERS)
         launch()
         (self.stock,) = gpu.launched
         assert self.beside.wait().differs

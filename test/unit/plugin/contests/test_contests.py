@@ -10,6 +10,7 @@ import pytest
 from autotune_support import Clock, LaunchingDriver, doubled, gpu, pointers, transposed
 from contests_support import (
     SIZE,
+    WORKERS,
     Beside,
     Contested,
     SimulatedClock,
@@ -22,7 +23,6 @@ from triton import Config, autotune, knobs
 
 import triton_linear
 from triton_linear import contest_job, hook
-from triton_linear.contests.workers import Workers
 from triton_linear.setting import Options
 
 __all__ = ["gpu", "installed"]
@@ -33,7 +33,7 @@ def test_the_first_launch_is_stock_tritons_and_the_faster_kernel_stays(
     gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimulatedClock(gpu, lambda code: 2.0 if code == stock else 1.0)
-    beside = Beside(monkeypatch, clock, Workers(count=1))
+    beside = Beside(monkeypatch, clock, WORKERS)
     launch()
     (stock,) = gpu.launched
     assert clock.timed == 0
@@ -205,7 +205,7 @@ def test_where_both_have_the_same_code_there_is_no_contest(
     gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimulatedClock(gpu, lambda code: 1.0)
-    beside = Beside(monkeypatch, clock, Workers(count=1))
+    beside = Beside(monkeypatch, clock, WORKERS)
     launch(doubled)
     assert not beside.wait().differs
     launch(doubled, times=10)
