@@ -5,7 +5,8 @@
 Runs kernels with `install(wait=False)`: each launch is compared with what stock Triton's gives, to the bit,
 while the contest runs and afterwards; also in two threads with streams of their own, in a CUDA graph that is
 captured in the middle, and in two processes at once that share their cache. Then both kernels are timed side
-by side, and launches on the host."""
+by side, and launches on the host.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ worker compiles beside the program (`contests.workers`). When it is there, launc
 Winners are kept on disk by size: a later process takes no turns for sizes that are known.
 
 Both kernels give the same bits (the option `exact`), so it does not matter when a contest ends, or in which
-process."""
+process.
+"""
 
 from __future__ import annotations
 

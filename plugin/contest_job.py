@@ -2,7 +2,8 @@
 
 A worker starts from stock Triton's TTGIR, so it needs neither the user's source nor its modules. Its result
 is in Triton's cache on disk, under a key of its own; a later process that wants the same kernel finds it
-there."""
+there.
+"""
 
 from __future__ import annotations
 
@@ -56,14 +57,13 @@ class Surroundings:
         os.environ.update({**self.environment, VARIABLE: ""})
         for group in _groups():
             values = vars(getattr(knobs, group))
-            if group != _HOOKS:
-                values.clear()
+            for name in _plain(values):
+                del values[name]
             values.update(self.knobs[group])
 
 
 _HOOKS: Final = "runtime"
 """The group of knobs with the hooks of launches and compiles."""
-_OWN: Final = "add_stages_inspection_hook"
 
 
 def _groups() -> list[str]:
@@ -77,13 +77,20 @@ def _knobs() -> Knobs | str:
 
     found: dict[str, dict[str, Any]] = {}
     for group in _groups():
-        values = found[group] = {}
-        for name, value in vars(getattr(knobs, group)).items():
-            if value is None or isinstance(value, (bool, int, float, str)):
-                values[name] = value
-            elif group != _HOOKS:
-                return f"knobs.{group}.{name} is set to an object"
+        values = vars(getattr(knobs, group))
+        found[group] = _plain(values)
+        if group != _HOOKS and (others := values.keys() - found[group].keys()):
+            return f"knobs.{group}.{min(others)} is set to an object"
     return found
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that a worker can have as well."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value is None or isinstance(value, (bool, int, float, str))
+    }
 
 
 def _sources() -> str:

@@ -1,7 +1,8 @@
 """A process that compiles kernels of ours for contests (`contests.workers`).
 
 It reads pickled jobs from one pipe and writes a pickled answer for each to another. When the process that
-started it ends, it finishes the job at hand and ends as well."""
+started it ends, it finishes the job at hand and ends as well.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ one archive for other machines of the same kind.
     included manifest = GPUs, versions, and the SHA-256 of each file
 
 Triton's index of a kernel (`__grp__NAME.json`) names its files by absolute paths; in the archive it has their
-names alone, and `unpack` writes the paths of the folder where they are then."""
+names alone, and `unpack` writes the paths of the folder where they are then.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ API, the same chapters). `torch.cuda.Event` takes a stream object, which a launc
 longer.
 
 While a thread captures a graph in the usual mode, no thread may load code, make an event or ask for its time:
-the capture would end with an error. Within `relaxed` they may (cuThreadExchangeStreamCaptureMode)."""
+the capture would end with an error. Within `relaxed` they may (cuThreadExchangeStreamCaptureMode).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Each launch is done once, by one of the two: none is repeated, and no argument is copied. So kernels that
 update in place, add atomically or take locks are measured like all others. Requires: both compute the same
-bits."""
+bits.
+"""
 
 from __future__ import annotations
 
@@ -100,16 +101,16 @@ class LaunchContest:
     def __call__(self, x: Any, y: Any, z: Any, stream: int, function: Any, packed: Any, *rest: Any) -> Any:
         """Launch one of the kernels; the parameters are those of Triton's launcher for stock Triton's kernel:
         grid, stream, function, metadata, and `rest`: launch metadata, both hooks, and the arguments."""
-        if self._ended or _is_called(rest[1]) or _is_called(rest[2]):
-            return self._stock(x, y, z, stream, function, packed, *rest)
         size = _size(x, y, z)
+        if self._ended or not size or _is_called(rest[1]) or _is_called(rest[2]):
+            return self._stock(x, y, z, stream, function, packed, *rest)
         verdict = self._verdicts.get(size) or self._verdicts.setdefault(size, Verdict())
         self._launches[size] += 1
         self._count += 1
         if not self._count % _ASKED_EVERY:
             self._collect()
         side, interval, number = verdict.winner, None, 0
-        if side is None and size and not self._clock.is_capturing(stream) and self._loaded() is not None:
+        if side is None and not self._clock.is_capturing(stream) and self._loaded() is not None:
             interval = self._begun(stream)
             if interval is not None:
                 number, side = verdict.next_turn()
@@ -174,7 +175,7 @@ class LaunchContest:
                     if time > 0:
                         verdict.add(number, time)
             self._judge()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the driver's, or no thread can be started
             self._give_up(error)
         finally:
             self._alone.release()

@@ -1,7 +1,8 @@
 """Processes that do jobs beside the program, each with a thread here that waits for it.
 
 A process has two pipes of its own: it reads pickled jobs from one, and writes a pickled answer for each to
-the other."""
+the other.
+"""
 
 from __future__ import annotations
 

@@ -303,18 +303,6 @@ def test_a_decision_gives_what_its_options_give(own: DecisionFile, name: str, ta
     assert report.variant == name
 
 
-def test_exported_lines_are_followed_as_the_file_is(own: DecisionFile, tmp_path: Path) -> None:
-    decide(own, "stock")
-    lines = tmp_path / "ours.jsonl"
-    lines.write_text("".join(f"{decisions.as_line(each)}\n" for each in own.read()))
-    own.path.unlink()
-    _, report = compiled(decisions=str(lines))
-    assert report.variant == "stock"
-    lines.write_text("{}\n")
-    with pytest.warns(DecisionWarning, match="holds no decisions"):
-        compiled(decisions=str(lines))
-
-
 def test_a_decision_for_other_circumstances_is_none(own: DecisionFile) -> None:
     decide(own, "stock", ptxas="1.0.0")
     decide(own, "stock", target="cuda:80")

@@ -14,7 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triton_linear.decisions import Circumstances, Decision, DecisionError, DecisionFile, Decisions
+from triton_linear.decisions import (
+    Circumstances,
+    Decision,
+    DecisionError,
+    DecisionFile,
+    Decisions,
+    as_line,
+    decisions_in,
+    load,
+)
 from triton_linear.tools.cli import main
 
 FUZZED = settings(
@@ -50,6 +59,17 @@ def examined(path: Path, capsys: pytest.CaptureFixture[str]) -> list[Decision] |
     else:
         assert isinstance(Decisions.among(found, "3.9.0", "p", frozenset({"GPU"})), Decisions)
     return found
+
+
+def test_lines_that_were_exported_are_read_as_the_file_is(tmp_path: Path) -> None:
+    file, lines = DecisionFile(tmp_path / "decisions.sqlite"), tmp_path / "decisions.jsonl"
+    file.put([DECIDED])
+    lines.write_text(f"{as_line(DECIDED)}\n")
+    assert decisions_in(file.path) == decisions_in(lines) == [DECIDED]
+    for content in ("", "{}\n", f"{as_line(DECIDED)}\nno line\n"):
+        lines.write_text(content)
+        with pytest.raises(DecisionError, match="holds no decisions"):
+            load(str(lines))
 
 
 @FUZZED
