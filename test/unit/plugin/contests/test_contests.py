@@ -100,6 +100,7 @@ def test_a_rare_size_does_not_keep_the_contest_open(
     contest = Contested(gpu, monkeypatch)
     launch(times=3, grid=400)
     launch(times=200, grid=0)  # nothing to run, and nothing to decide
+    assert contest.clock.timed == 3
     launch(times=200)
     assert not contest.runs
 
