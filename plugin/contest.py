@@ -27,7 +27,7 @@ from triton_linear.decisions import NO_DECISIONS, NONE
 from triton_linear.gpus import gpu_names
 from triton_linear.kept import store
 from triton_linear.outlets import Outlets
-from triton_linear.setting import Setting
+from triton_linear.setting import Options, Setting
 
 _log = logging.getLogger("triton_linear")
 KernelCache = MutableMapping[Any, Any]
@@ -60,9 +60,8 @@ class Contests:
         clock = self._clocks(kernel.metadata.target.backend)
         if clock is None or not _loads(kernel):
             return
-        asked = replace(setting.options, exact=True, decisions=NONE, report="", wait=True, autotune=False)
-        contested = Setting(asked, decided=NO_DECISIONS)
-        contest = _Contest(kernel, contest_job.key_of(kernel.hash, contested), setting, cache, key, clock)
+        asked, name = of_ours(kernel, setting)
+        contest = _Contest(kernel, name, setting, cache, key, clock)
         known = store.read(contest.name)
         if known is not None and known.get("differs") is False:
             return
@@ -74,6 +73,12 @@ class Contests:
             _log.info("%s: no contest: %s", kernel.name, given)
         else:
             self._workers.submit(given, contest.answered)
+
+
+def of_ours(kernel: Any, setting: Setting) -> tuple[Options, str]:
+    """The options that our version of a kernel of stock Triton's is compiled under, and its key on disk."""
+    asked = replace(setting.options, exact=True, decisions=NONE, report="", wait=True, autotune=False)
+    return asked, contest_job.key_of(kernel.hash, Setting(asked, decided=NO_DECISIONS))
 
 
 def _loads(kernel: Any) -> bool:

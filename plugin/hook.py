@@ -328,10 +328,12 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
     def _do_compile(self: object, key: str, *args: object, **kwargs: object) -> object:
         setting = _state.current()
         key = _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0])
-        given = signature.bind(self, key, *args, **kwargs).arguments
+        bound = signature.bind(self, key, *args, **kwargs)
+        given = bound.arguments
         if setting is not None and not setting.options.wait and _may_contest(setting, given):
+            given["attrs"] = _of_parameters(given["attrs"], len(given["signature"]))
             with _state.pinned(None):
-                kernel = stock(self, key, *args, **kwargs)
+                kernel = stock(*bound.args, **bound.kwargs)
             if kernel is not None:
                 _enter(kernel, setting, given)
             return kernel
@@ -339,6 +341,12 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
             return stock(self, key, *args, **kwargs)
 
     return _do_compile
+
+
+def _of_parameters(attrs: Mapping[Any, Any], count: int) -> dict[Any, Any]:
+    """The attributes of a kernel's parameters. Where there is a hook of stages, Triton adds one of no
+    parameter, and so would compile again what its cache has from before the plugin was on."""
+    return {path: found for path, found in attrs.items() if path[0] < count}
 
 
 def _may_contest(setting: Setting, given: Mapping[str, Any]) -> bool:

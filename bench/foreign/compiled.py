@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import triton_linear
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import Outcome, Report
 
+from ..harness import contests
 from ..kernels import modes
 from . import launches
 from .suite import Suite
@@ -159,8 +160,14 @@ class Both:
             Path(self._dump, f"{stem}.ttgir").write_text(stock.asm["ttgir"])
         row |= {"ours": {"cached": True}} if self._stock_alone else self._ours(launch)
         for mode in () if self._stock_alone else self._beside:
-            with suppress(Exception), plugin(mode):  # what fails, fails again where it is measured
-                launch.compiled()
+            try:
+                if mode == modes.CONTEST:
+                    contests.prepare(stock)
+                    continue
+                with plugin(mode):
+                    launch.compiled()
+            except Exception as problem:  # what fails, fails again where it is measured
+                row.setdefault("failed", {})[mode] = error_of(problem)
         return stock
 
     def _ours(self, launch: launches.Launch) -> dict[str, Any]:

@@ -40,7 +40,16 @@ PATIENCE = 600.0
 GPU_PATIENCE = 60.0
 COMPILE_SHARE = 0.6
 """Of the budget, for compiling; cases whose compile has not begun then are not run."""
-BESIDE = (modes.DECIDED, modes.EXACT, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, *modes.WITHOUT, *modes.VARIED)
+BESIDE = (
+    modes.DECIDED,
+    modes.EXACT,
+    modes.CONTEST,
+    modes.LAYOUTS,
+    modes.LOWER,
+    modes.ASSIGN,
+    *modes.WITHOUT,
+    *modes.VARIED,
+)
 """Modes that may be measured beside the plugin as it is."""
 
 

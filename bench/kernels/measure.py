@@ -22,6 +22,7 @@ from typing import Any
 
 from triton_linear.report import Outcome, Report
 
+from ..harness import contests
 from ..harness.child import Failed, told
 from ..harness.turns import FLUSH_BYTES, calls_for, captured, memory_pools, replay, summary
 from . import inductor, modes
@@ -144,11 +145,15 @@ class Session:
     def _make(self, mode: str) -> Variant:
         import torch
 
+        if mode == modes.CONTEST:
+            for kernel in self.variant(modes.STOCK).held:
+                contests.prepare(kernel)
         with modes.context(mode, self.strict) as reports, loaded() as launched, torch.no_grad():
             kernels, configs = launched, None
             if self.compiled is not None:
                 pinned = mode in (modes.STOCK, modes.AGAIN) or (self.effort.pinned and mode != modes.UNPINNED)
                 kernels, configs = self.compiled.compile(pinned)
+            ended = self._settled(kernels) if mode == modes.CONTEST else {}
             single, outputs = self._captured(1)
             if not self.calls:
                 self.calls = calls_for(min(replay({"": [single]}, 5)[""]))
@@ -166,7 +171,18 @@ class Session:
         }
         if configs is not None:
             facts["configs"] = configs
+        if ended:
+            facts["contests"] = ended
         return Variant(single, several, outputs, facts, list(kernels))
+
+    def _settled(self, kernels: Sequence[Any]) -> dict[str, Any]:
+        """Call until the contests of the `kernels`, which fill as calls compile them, have ended."""
+
+        def call() -> Sequence[Any]:
+            self._call()
+            return kernels
+
+        return contests.settle(call)
 
     def _captured(self, calls: int, pool: Any = None) -> tuple[Any, list[Any]]:
         """A graph of `calls` calls, and the results of the last."""

@@ -16,7 +16,7 @@ from triton_linear.report import Report
 from triton_linear.setting import Options
 from triton_linear.variants import VARIANTS, variant
 
-from ..harness import turns
+from ..harness import contests, turns
 
 STOCK = turns.STOCK
 OURS = "ours"
@@ -33,6 +33,8 @@ UNPINNED = "unpinned"
 """The plugin, with configurations that Inductor chooses anew."""
 EXACT = "exact"
 """The plugin, which gives stock Triton's bits."""
+CONTEST = "contest"
+"""The faster of stock Triton's kernel and of the plugin's with the same bits, as launches in turns find it."""
 BASELINE = "legacy"
 """Conversions as Triton lowered them before it had linear layouts: a mode of committed figures, which the
 plugin no longer has."""
@@ -69,7 +71,7 @@ class Unavailable(Exception):
 def available(mode: str) -> bool:
     """Whether this version of the plugin has what `mode` needs."""
     known = {field.name for field in dataclasses.fields(Options)}
-    return mode in (STOCK, AGAIN, DECIDED, *WITHOUT, *VARIED) or MODES[mode].keys() <= known
+    return mode in (STOCK, AGAIN, DECIDED, CONTEST, *WITHOUT, *VARIED) or MODES[mode].keys() <= known
 
 
 def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Report]]:
@@ -79,6 +81,8 @@ def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Repo
     """
     if mode in (STOCK, AGAIN):
         return nullcontext([])
+    if mode == CONTEST:
+        return contests.context()
     if mode in WITHOUT:
         return hook.pinned(Options(strict=strict, decisions=NONE, without=WITHOUT[mode]))
     if mode in VARIED:

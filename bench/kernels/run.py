@@ -39,6 +39,7 @@ ALL = (
     modes.ASSIGN,
     modes.DECIDED,
     modes.EXACT,
+    modes.CONTEST,
     *modes.VARIED,
     *modes.WITHOUT,
     modes.BOUND,

@@ -7,6 +7,7 @@ says how long each kernel of a graph takes.
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from ..foreign import compiled, launches
 from ..foreign.case import tensors
 from ..foreign.measure import context, verdict
 from ..foreign.suite import Suite
+from ..harness import contests
 from ..harness.child import told
 from ..harness.turns import calls_for, captured, memory_pools, replay, summary
 from ..kernels import measure as kernels
@@ -46,14 +48,13 @@ def left(graph: Any, results: Sequence[Any]) -> list[Any]:
     return [result.clone() for result in results]
 
 
-def launched(call: Callable[[], Any]) -> Counter[str]:
-    """How often a step launches each of Triton's kernels."""
-    found: Counter[str] = Counter()
+def kernels_of(call: Callable[[], Any]) -> list[Any]:
+    """Triton's kernels that a step launches."""
+    found: list[Any] = []
 
     def take(launch: launches.Launch) -> Any:
-        kernel = launch.run()
-        found[kernel.name] += 1
-        return kernel
+        found.append(launch.run())
+        return found[-1]
 
     with launches.caught(take):
         call()
@@ -86,12 +87,14 @@ def _run(suite: Suite, name: str, rank: str, turns: int, plugin: bool, beside: S
     row: dict[str, Any] = {"key": name, "kernel": name, "beside": {}}
     with launches.configured(rank), torch.no_grad():
         call = case.make(suite.inputs())
-        row["launches"] = dict(launched(call))
+        row["launches"] = dict(Counter(kernel.name for kernel in kernels_of(call)))
         pools = memory_pools()
         singles, several, found, calls = {}, {}, {}, 1
         for mode in (modes.STOCK, modes.OURS, *beside):
             try:
                 with context(mode, plugin):
+                    if mode == modes.CONTEST:
+                        ended = contests.settle(functools.partial(kernels_of, call))
                     single, result = captured(call)
                     found[mode] = left(single, tensors(result))
                     if mode == modes.STOCK:
@@ -112,7 +115,7 @@ def _run(suite: Suite, name: str, rank: str, turns: int, plugin: bool, beside: S
             if mode == modes.OURS:
                 row |= judged
             elif mode != modes.STOCK:
-                row["beside"][mode] = judged
+                row["beside"][mode] = judged | (ended if mode == modes.CONTEST else {})
         for mode, facts in summary(replay(several, turns), calls).items():
             if mode == modes.STOCK:
                 row["microseconds"] = facts["microseconds"]

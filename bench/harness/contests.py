@@ -1,0 +1,66 @@
+"""Contests of the plugin (`install(wait=False)`) in benches: what a process would have compiled beside its
+program is compiled before, and a call is repeated until launches take no turns any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from types import SimpleNamespace
+from typing import Any
+
+import triton_linear
+from triton_linear import contest, contest_job
+from triton_linear.contests.launches import LaunchContest
+from triton_linear.decisions import NONE
+from triton_linear.report import Report
+from triton_linear.setting import Options, Setting
+
+MOST_CALLS = 640
+"""Repetitions of a call after which its contests need not have ended."""
+SECONDS = 6.0
+_ASKED_EVERY = 16
+_OPTIONS: dict[str, Any] = {"decisions": NONE, "strict": True, "wait": False}
+
+
+def context() -> AbstractContextManager[list[Report]]:
+    """In the block kernels enter contests when they are launched."""
+    return triton_linear.enabled(**_OPTIONS)
+
+
+def prepare(stock: Any) -> None:
+    """Compile what a worker would for a kernel (`CompiledKernel`) of stock Triton's, which needs no GPU. Raises
+    RuntimeError where it could not."""
+    asked, key = contest.of_ours(stock, Setting(Options(**_OPTIONS)))
+    # What comes from a cache has lists for tuples.
+    facts = {n: tuple(v) if isinstance(v, list) else v for n, v in stock.metadata._asdict().items()}
+    job = contest_job.job_of(stock, SimpleNamespace(**facts), key, asked)
+    failure = job if isinstance(job, str) else contest_job.answer_to(job).failure
+    if failure:
+        raise RuntimeError(failure)
+
+
+def open_among(kernels: Sequence[Any]) -> int:
+    """How many of the kernels that a call launched last are still in a contest."""
+    return sum(isinstance(kernel._run, LaunchContest) for kernel in kernels)
+
+
+def settle(call: Callable[[], Sequence[Any]]) -> dict[str, Any]:
+    """Repeat a call until the kernels that it launches, which it gives, are in no contest. Requires: `context`.
+
+    Gives the number of calls, and how many contests were open at the beginning and at the end.
+    """
+    import torch
+
+    begun = time.monotonic()
+    first = left = open_among(call())
+    calls = 1
+    while left and calls < MOST_CALLS and time.monotonic() < begun + SECONDS:
+        kernels = call()
+        calls += 1
+        if not calls % _ASKED_EVERY:
+            torch.cuda.synchronize()
+            left = open_among(kernels)
+    torch.cuda.synchronize()
+    return {"calls": calls, "contests": first, "open": left}
