@@ -33,6 +33,9 @@ from ..kernels import modes
 from . import launches
 from .suite import Suite
 
+TRITON_KEY = "BENCH_TRITON_KEY"
+"""The variable with Triton's part of each key in its cache. Wheels of one release for two Pythons have two; to
+compile here and measure there, it is the same in both places."""
 _warm: set[str] = set()
 
 
@@ -68,6 +71,8 @@ def ready(suite: Suite, site: str, cache: str) -> None:
     warnings.simplefilter("ignore")
     os.environ["TRITON_CACHE_DIR"] = cache
     Path(cache).mkdir(parents=True, exist_ok=True)
+    if key := os.environ.get(TRITON_KEY):
+        triton.runtime.cache.triton_key = lambda: key
     os.environ["FLAGGEMS_CACHE_DIR"] = f"{cache}/flag_gems{os.getpid()}"
     suite.enter(Path(site))
     import torch

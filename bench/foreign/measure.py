@@ -17,6 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from triton import knobs
+
 from ..harness import contests
 from ..harness.child import told
 from ..harness.turns import calls_for, captured, replay, summary
@@ -114,10 +116,14 @@ class Keeper:
     def __init__(self) -> None:
         self.kept: list[Kept] = []
         self.left_out = 0
+        self.hits: list[bool] = []
+        """Whether each kernel came from the cache."""
         self._seen: set[str] = set()
 
     def __call__(self, launch: launches.Launch) -> Any:
-        kernel = launch.compiled()
+        with knobs.compilation.scope():
+            knobs.compilation.listener = lambda *, cache_hit, **_: self.hits.append(cache_hit)
+            kernel = launch.compiled()
         if kernel.hash not in self._seen:
             self._seen.add(kernel.hash)
             if sum(each.memory.bytes for each in self.kept) < MOST_BYTES:
@@ -262,7 +268,7 @@ def _run(suite: Suite, name: str, rank: str, turns: int, plugin: bool, beside: S
                     raise
                 failed = {"key": kept.key, "kernel": kept.launch.name, "error": compiled.error_of(problem)}
                 record["kernels"].append(failed)
-    record["left_out"] = keeper.left_out
+    record["left_out"], record["compiled"] = keeper.left_out, keeper.hits.count(False)
     record["seconds"] = round(time.perf_counter() - begun, 2)
     del keeper, call
     gc.collect()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import tempfile
 import threading
 from collections import deque
@@ -129,6 +130,12 @@ class Run(harness.Run):
         order = {case.name: place for place, case in enumerate(cases)}
         self.report["cases"].sort(key=lambda r: (self.report["targets"].index(r["target"]), order[r["case"]]))
 
+    def take_compiled(self, cases: Sequence[Case], records: Sequence[dict[str, Any]]) -> None:
+        """Take the records of another run, whose kernels are in the cache."""
+        names = {case.name for case in cases}
+        wanted = [each for each in records if each["case"] in names and each["target"] in self.options.target]
+        self.report["cases"] = list(wanted)
+
     def measure_all(self, children: Sequence[Any]) -> None:
         """Launch what was compiled, each case in whichever process is free."""
         waiting = deque(
@@ -229,7 +236,10 @@ def execute(
             if gpus:
                 run.report |= gpus[0].begin(suite.name, "; there is --compile-only")
                 run.report["targets"] = options.target = [gpus[0].facts["target"]]
-            run.compile_all(cases, lambda: Child(compiled.start, *where, patience=PATIENCE))
+            if options.compiled:
+                run.take_compiled(cases, json.loads(options.compiled.read_text(encoding="utf-8"))["cases"])
+            else:
+                run.compile_all(cases, lambda: Child(compiled.start, *where, patience=PATIENCE))
             if gpus:
                 run.measure_all(gpus)
         finally:
@@ -283,6 +293,12 @@ def parse(suite: Suite, argv: Sequence[str] | None) -> argparse.Namespace:
         default=(),
         metavar="MODES",
         help=f"measure these too: {', '.join(BESIDE)}; {modes.DECIDED} follows decisions",
+    )
+    parser.add_argument(
+        "--compiled",
+        type=Path,
+        metavar="FILE",
+        help="the report of a run with --compile-only and this --cache: compile nothing",
     )
     parser.add_argument("--cache", type=Path, metavar="DIR", help="where what is compiled stays for other runs")
     parser.add_argument("--dump", metavar="DIR", help="the TTGIR of every kernel there")
