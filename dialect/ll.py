@@ -69,7 +69,6 @@ DEFERRED = "ll.deferred"
 PARTIALS = "ll.partials"
 AGREE = "ll.agree"
 OWN = "ll.own"
-ALIKE = "ll.alike"
 
 CHANGES = (AWAITED, NARROWED, ARRANGED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS, EARLY)
 """Attributes that passes leave on a module if they change more than its conversions and gathers."""

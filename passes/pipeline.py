@@ -21,7 +21,6 @@ from triton_linear.passes.conversions.attach import AttachLayouts
 from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
-from triton_linear.passes.conversions.leave import LeaveAlike
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
@@ -91,7 +90,7 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     if options.chooses_layouts:
         passes.append(LoadEarly())
     if options.lower:
-        passes += [*([LeaveAlike(target, limit)] if options.chooses_layouts else []), OutlineConversions()]
+        passes.append(OutlineConversions())
     if options.chooses_layouts:
         passes.append(WidenAccesses())
     return [each for each in passes if each.name != options.without]
@@ -114,7 +113,6 @@ class Rewritten:
     awaited: True if waits were added for dots whose operands Triton overwrites while the dots read them.
     spares_memory: True if scratch must not grow in order to save barriers.
     saved: the part of the modelled clocks that new layouts save; 0 if there are none.
-    alike: True if conversions are left to Triton because it lowers them alike.
     """
 
     run: PipelineRun
@@ -128,7 +126,6 @@ class Rewritten:
     awaited: bool = False
     spares_memory: bool = False
     saved: float = 0.0
-    alike: bool = False
 
 
 class PassFailure(Exception):
@@ -183,7 +180,6 @@ def rewritten(
         ll.AWAITED in attributes,
         spares_memory(module, target),
         _saved_by_layouts(module),
-        ll.ALIKE in attributes and not any(mark in attributes for mark in ll.CHANGES),
     )
 
 

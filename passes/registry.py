@@ -10,7 +10,6 @@ from triton_linear.passes.conversions.attach import AttachLayouts
 from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
-from triton_linear.passes.conversions.leave import LeaveAlike
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.epilogues.split_epilogues import SplitEpilogues
@@ -33,7 +32,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-defer-reductions": DeferReductions,
     "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
-    "linear-leave-alike": LeaveAlike,
     "linear-load-ahead": LoadAhead,
     "linear-load-early": LoadEarly,
     "linear-lower-gathers": LowerGathers,

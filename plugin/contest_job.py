@@ -225,7 +225,7 @@ def _compiled(job: Job) -> _Made | None:
     for name in names[names.index(FIRST) + 1 :]:
         stage = stages[name]
         module = files[name] = stage(module, metadata)
-        if isinstance(stage, LLIRStage) and not (stage.converted or stage.alike):
+        if isinstance(stage, LLIRStage) and not stage.converted:
             return None
     return _Made(metadata, files)
 

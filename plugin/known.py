@@ -63,8 +63,7 @@ class TriedVersion:
 class PassResults:
     """The results of the passes for a module.
 
-    differs: the kernel differs from the stock kernel. staged, avoided, awaited, saved, alike: as in
-    `Rewritten`.
+    differs: the kernel differs from the stock kernel. staged, avoided, awaited, saved: as in `Rewritten`.
     made: the known versions, in the order in which they are tried.
     """
 
@@ -73,14 +72,13 @@ class PassResults:
     avoided: int
     awaited: bool
     saved: float
-    alike: bool
     made: tuple[TriedVersion, ...]
 
     @classmethod
     def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
         """The results for a module after the passes, with the versions tried so far."""
         found = prepared.rewritten
-        facts = found.staged, found.avoided, found.awaited, found.saved, found.alike
+        facts = found.staged, found.avoided, found.awaited, found.saved
         return cls(prepared.differs, *facts, tuple(made))
 
 
@@ -139,7 +137,7 @@ class Known:
         try:
             made = tuple(map(self._made, entry["made"]))
             facts = entry["staged"], entry["avoided"], entry["awaited"], float(entry["saved"])
-            return PassResults(entry["differs"], *facts, entry["alike"], made)
+            return PassResults(entry["differs"], *facts, made)
         except (KeyError, TypeError, ValueError, IndexError):
             return None
 
@@ -153,7 +151,6 @@ class Known:
                 "avoided": outcome.avoided,
                 "awaited": outcome.awaited,
                 "saved": outcome.saved,
-                "alike": outcome.alike,
                 "made": [self._kept(made) for made in outcome.made],
             },
         )

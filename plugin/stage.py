@@ -37,8 +37,6 @@ _LAYOUTS_KEPT = "layouts are those that the author of this Gluon kernel wrote; g
 _LAYOUTS_STAY = "layouts stay as Triton chose them: with others stock Triton's kernel would be better"
 """The remark on a kernel that gives way to another version, and not to stock Triton's."""
 _NO_PASS = "no pass is asked for"
-_NO_BOUND = "more_ctas=1073741824"
-"""A change of thresholds by which no kernel gets a bound for the sake of another CTA: none has so many more."""
 _DOTS_AWAITED = "dots are waited for, since Triton's code overwrites registers while dots read them"
 
 
@@ -49,8 +47,7 @@ class LLIRStage:
     change them. gluon: the kernel is written in Gluon. finishes_later: a later stage calls `finish` if the
     kernel is converted, and the report is delivered then. comparisons: results of comparing with stock Triton's
     kernel in earlier compiles, which are reused; None: do not use them. vetoed: such a result chose stock
-    Triton's kernel. alike: the kernel is stock Triton's, as its conversions are lowered alike, but ptxas may be
-    told of more registers as for kernels of ours.
+    Triton's kernel.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
@@ -63,7 +60,6 @@ class LLIRStage:
         self.options = setting.options
         self.finishes_later = False
         self.vetoed = False
-        self.alike = False
         self.comparisons: KeptComparisons | None = None
         self._record: CompileRecord | None = None
         self._kept: CompileRecord | None = None
@@ -77,10 +73,8 @@ class LLIRStage:
 
     @property
     def assembled_for(self) -> str:
-        """The same for what ptxas is told of registers. Stock Triton's code gets no bound for the sake of
-        another CTA: with one, `parallel_attn_bwd_kernel_dq` took 12 % longer."""
-        unbounded = _NO_BOUND if self.alike else ""
-        return self._with_thresholds(unbounded, self.options.thresholds, self.options.register_thresholds)
+        """The same for what ptxas is told of registers."""
+        return self._with_thresholds(self.options.thresholds, self.options.register_thresholds)
 
     def _with_thresholds(self, *changes: str) -> str:
         changed = ",".join(filter(None, changes))
@@ -94,7 +88,6 @@ class LLIRStage:
         """
         record = CompileRecord(UNNAMED, PhaseClock())
         self.vetoed = False
-        self.alike = False
         before = dict(metadata) if self.finishes_later else {}
         try:
             llir = self._compile(src, metadata, record)
@@ -106,7 +99,6 @@ class LLIRStage:
             raise
         self._record = record
         self.converted = record.outcome is Outcome.CONVERTED
-        self.alike = self.alike and record.outcome is Outcome.LEFT
         if not (self.finishes_later and self.converted):
             self.finish()
         elif not (record.variant or self.options.keyed):
@@ -141,15 +133,9 @@ class LLIRStage:
         kept = CompileRecord(record.kernel, record.clock, compiled=True, stays=True, made=record.made)
         module = cast(TritonModule, libtriton.parse_triton(text, src.context))
         found = self._convert(module, again, kept, asked)
-        self.alike = False
         if found is not None:
             self._kept = kept
             yield found, again
-
-    @property
-    def saved(self) -> float:
-        """The part of the modelled clocks that new layouts of the kernel save."""
-        return 0.0 if self._record is None else self._record.saved
 
     def compared(self, vetoed: str, kept: bool) -> None:
         """Keep the result of a comparison. vetoed: why the kernel gives way; "" if it does not. kept: to ours
@@ -432,7 +418,6 @@ class LLIRStage:
         from triton_linear.lowering.emit.marks import without_marks
 
         record.staged, record.avoided, record.saved = outcome.staged, outcome.avoided, outcome.saved
-        self.alike = outcome.alike
         while True:
             with record.working("embed"):
                 made = next(versions, None)

@@ -2,7 +2,7 @@
 
 A variant is a change of the options in force. Variants differ in what no model decides right for every kernel:
 whether the plugin compiles the kernel, and the six `Part`s. Variants of different parts combine:
-`second+matrices+roomy`. With `stock` only those combine that concern ptxas, and change nothing else.
+`second+matrices+bounded`. With `stock` only those combine that concern ptxas, and change nothing else.
 """
 
 from __future__ import annotations
@@ -153,14 +153,9 @@ VARIANTS: Final = {
         _loads("behind", "no loads of loops an iteration ahead", without="linear-load-ahead"),
         _assembly("unbounded", "registers as ptxas gives them", occupancy=False),
         _assembly(
-            "roomy",
-            "more registers for fewer CTAs, wherever a warp is sooner done with them",
-            register_thresholds="serial_loads=0",
-        ),
-        _assembly(
             "bounded",
             "registers bounded for one more CTA, however few that are",
-            register_thresholds="more_ctas=1,registers_near=8,bounded_clocks=2,bounded_beside_regions=32",
+            register_thresholds="more_ctas=1,registers_near=8",
         ),
         _assembly(
             "thrifty", "ptxas's lowest level of register usage", ptxas_options="--register-usage-level=0"
@@ -175,13 +170,13 @@ VARIANTS: Final = {
 
 
 def variant(name: str) -> Variant:
-    """The variant called `name`. `second+roomy` is `second`, with the registers of `roomy`. The name of the
+    """The variant called `name`. `second+bounded` is `second`, with the registers of `bounded`. The name of the
     result has the parts in the order of `VARIANTS`.
 
     Raises ValueError if there is none.
 
-    >>> variant("roomy+second").name, variant("roomy+second").changes
-    ('second+roomy', {'rank': 1, 'register_thresholds': 'serial_loads=0'})
+    >>> variant("thrifty+second").name, variant("thrifty+second").changes
+    ('second+thrifty', {'rank': 1, 'ptxas_options': '--register-usage-level=0'})
     """
     first, *others = sorted(map(_variant, name.split(_AND)), key=list(VARIANTS.values()).index)
     found = first
@@ -195,7 +190,7 @@ def variant(name: str) -> Variant:
 def keeps_stock(name: str) -> bool:
     """Whether the variant called `name` is stock Triton's kernel but for how ptxas assembles it.
 
-    >>> keeps_stock("stock+roomy"), keeps_stock("roomy")
+    >>> keeps_stock("stock+bounded"), keeps_stock("bounded")
     (True, False)
     """
     return name.partition(_AND)[0] == STOCK
@@ -211,8 +206,8 @@ def _variant(name: str) -> Variant:
 def in_order(names: Iterable[str]) -> list[str]:
     """Names of variants in the order of `VARIANTS`, and combined ones behind them.
 
-    >>> in_order({"second+roomy", "lower", "ours"})
-    ['ours', 'lower', 'second+roomy']
+    >>> in_order({"second+bounded", "lower", "ours"})
+    ['ours', 'lower', 'second+bounded']
     """
     wanted = set(names)
     return [name for name in VARIANTS if name in wanted] + sorted(wanted - VARIANTS.keys())
@@ -222,10 +217,10 @@ def refinements(name: str, among: Iterable[str]) -> list[str]:
     """Variant `name` combined with each of `among` that it combines with, and that is not combined itself. For
     `ours` these would be `among`, which have been measured.
 
-    >>> refinements("second", ["ours", "third", "matrices", "roomy"]), refinements("ours", ["roomy"])
-    (['second+matrices', 'second+roomy'], [])
-    >>> refinements("roomy", ["roomy", "second", "lavish"])
-    ['second+roomy', 'roomy+lavish']
+    >>> refinements("second", ["ours", "third", "matrices", "bounded"]), refinements("ours", ["bounded"])
+    (['second+matrices', 'second+bounded'], [])
+    >>> refinements("bounded", ["bounded", "second", "lavish"])
+    ['second+bounded', 'bounded+lavish']
     """
     if name == OURS:
         return []
@@ -237,10 +232,10 @@ def refinements(name: str, among: Iterable[str]) -> list[str]:
 def refined_from(name: str) -> list[str]:
     """Variant `name`, and those that it is a combination of and others, the most similar first.
 
-    >>> refined_from("second+roomy+lavish")[:4]
-    ['second+roomy+lavish', 'second+roomy', 'second+lavish', 'roomy+lavish']
-    >>> refined_from("stock+roomy")
-    ['stock+roomy', 'stock']
+    >>> refined_from("second+bounded+lavish")[:4]
+    ['second+bounded+lavish', 'second+bounded', 'second+lavish', 'bounded+lavish']
+    >>> refined_from("stock+bounded")
+    ['stock+bounded', 'stock']
     """
     parts = name.split(_AND)
     always = parts[:1] if keeps_stock(name) else []

@@ -106,7 +106,7 @@ def _wrapped(
     from triton_linear.ptxas.veto import Maker, Veto
 
     def is_ours() -> bool:
-        return (stage.options.everywhere or stage.converted or stage.alike) and not stage.vetoed
+        return (stage.options.everywhere or stage.converted) and not stage.vetoed
 
     def applies() -> bool:
         return is_ours() and stage.options.occupancy
@@ -130,12 +130,12 @@ def _wrapped(
         if setting.options.cache and others is not None:
             stage.comparisons = KeptComparisons(assembled)
         stage.finishes_later = True
-        return Veto(ours, stock, stage, lambda: gpu().policy, fails)
+        return Veto(ours, stock, stage, fails)
 
     if "ptx" not in stages:
         from triton_linear.ptxas.amdgcn import scratch_of
 
-        made = Maker(stages["amdgcn"], lambda text, _: scratch_of(text, gpu().policy) if applies() else None)
+        made = Maker(stages["amdgcn"], lambda text, _: scratch_of(text) if applies() else None)
         return {"llir": stage, "amdgcn": veto_of(lambda: made, lambda: made).text}
     stock_ptx = stages["ptx"]
 
@@ -179,7 +179,7 @@ def _wrapped(
 
     def ours() -> Maker:
         assembler = Assembler(ptx, cubin, applies, gpu, fails, again, decisions, warps)
-        return Maker(assembler.ptx, assembler.figures, assembler.cubin)
+        return Maker(assembler.ptx, assembler.spilled, assembler.cubin)
 
     def stock() -> Maker:
         assembler = Assembler(stock_ptx, stock_cubin, bool, gpu, own_warps=warps)

@@ -118,11 +118,6 @@ class Policy:
 
     # Kernels that are left to Triton (passes/conversions/leave.py)
 
-    leaves_alike: bool = _threshold(True, False, "yes or no")
-    """True if a kernel is left to Triton whose conversions Triton lowers alike, and that does not change
-    otherwise. On an H200, 24 launches of such kernels of other packages took as long with code of ours in the
-    mean (0.96 to 1.05 of stock Triton's speed). Unset for AMD GPUs, for which Triton's way was not compared."""
-
     # Reductions taken apart (passes/reductions)
 
     splits_beside_scans: bool = _threshold(False, True, "yes or no")
@@ -283,66 +278,6 @@ class Policy:
     """The most registers above the bound, for each doubling of resident CTAs: 1.4 times the bound if one CTA
     becomes two, 1.2 times if two become three. The matmul with a fused epilogue comes to 1.38 times, and is 1.2
     times as fast with the bound, in each of four shapes."""
-    bounded_clocks: float = _threshold(0.07, UNBOUNDED, "part of the clocks")
-    """The most that a warp, spills included, may take longer with a bound, for each doubling of resident CTAs:
-    7 % if one CTA becomes two, 3.5 % if two become three. Kernels below it became up to 1.23 times as fast,
-    kernels above it 3 to 41 % slower (docs/plugin-registers.md). What registers for spilled values may cost in
-    CTAs is told by the same."""
-    bounded_beside_regions: int = _threshold(1, UNBOUNDED, "CTAs")
-    """The most resident CTAs of a kernel with warp-specialised regions that is assembled with a bound. Its
-    clocks are those of a warp of each region, summed. Of 300 kernels with random conversions in two regions
-    (bench.gpu_partitions) seven of one CTA are near enough to two: they took 0.3 to 4.9 % more clocks, and all
-    became faster on an H200, 1.07 to 2.01 times. Of four with two CTAs two became 1 to 5 % slower."""
-    loop_left: float = _threshold(0.99, 1.0, "part of the clocks")
-    """A second assembly of a loop of MMAs is taken if the loop keeps at most this part of its clocks."""
-    loop_near: float = _threshold(1.1, 0.0, "times")
-    """A loop that takes at most this many times the clocks of its MMAs is not assembled again. In a second
-    assembly, loops of f16 matmuls at 1.08 times kept their clocks; fp8 and TF32 at 2.2 to 2.7 lost 3 to 8 %."""
-    loop_registers: float = _threshold(1.25, 1.0, "times")
-    """A loop of MMAs is assembled again if a thread can have this many times the registers that it uses
-    (docs/plugin-registers.md has what became of others)."""
-    serial_loads: float = _threshold(0.05, UNBOUNDED, "part of the clocks")
-    """A kernel whose warps wait at least this long for loads that are issued one after another is assembled
-    with more registers. Of 393 kernels of bench/foreign 50 wait for 10 %; the warps of 27 then took less time.
-    Of 9 that wait for 5 to 10 %, 6 took it: on an H200 five became 2 to 6 % faster, one was as fast."""
-    registers_more: float = _threshold(1.5, 1.0, "times")
-    """The factor on the registers that ptxas took, for the assembly with more registers."""
-    spared_registers: int = _threshold(160, UNBOUNDED, "registers")
-    """A kernel with so many registers or more is not assembled with more for its loads: `ptxas` saves registers
-    for more CTAs than fit with these. Of 464 kernels (bench/foreign, examples) 9 had so many, and the assembly
-    with more was taken for none; 46 of 70 with fewer took it, the largest with 146."""
-    spared_beside_wgmma: int = _threshold(120, UNBOUNDED, "registers")
-    """The same for kernels with `wgmma` whose loads are not issued one after another. Of these 7 had so many,
-    and the assembly with more was taken for none; 16 of 18 with fewer took it."""
-    warp_left: float = _threshold(0.95, 1.0, "part of the clocks")
-    """The assembly with more registers is taken if a warp keeps at most this part of its clocks."""
-    waits_for_arithmetic: float = _threshold(0.37, UNBOUNDED, "part of the clocks")
-    """A kernel whose warps wait at least this long for arithmetic is compared with stock Triton's; of 375
-    kernels of bench/foreign 21, among them the two that were slowest beside stock Triton's."""
-    still_serial: float = _threshold(0.5, UNBOUNDED, "part of the clocks")
-    """A kernel whose warps wait at least this long for loads that are issued one after another, after all that
-    is done about it, is compared too: 7 of these kernels."""
-    saves_much: float = _threshold(0.2, UNBOUNDED, "part of the clocks")
-    """A kernel whose new layouts save this much by the model is not compared: the walk does not see conflicts
-    in shared memory. Two matmuls of f32 and fp8, 2.1 and 4.3 times as fast with fewer, save 0.71 and 0.26."""
-    stock_clocks: float = _threshold(1.1, UNBOUNDED, "times")
-    """Stock Triton's kernel is then taken if a warp of ours takes more than this many times its clocks. The
-    other way round, a kernel of ours that spills no less stays if a warp of stock Triton's takes more than this
-    many times its clocks. Both were seen on the kernels of docs/plugin-registers.md."""
-    spills_matter: float = _threshold(0.003, 0.0, "part of the instructions")
-    """A kernel that spills is compared with stock Triton's if at least this part of what a warp executes is for
-    spills: of 41 kernels of bench/foreign that spill, 33 (docs/plugin-registers.md has both kinds)."""
-    less_spilled: int = _threshold(0, UNBOUNDED, "bytes")
-    """The least by which stock Triton's kernel spills less if it is taken for that. AMD's code has no clocks
-    that tell whether spills are executed often: there up to four words are no reason, and a kernel that spills
-    no more is not compared."""
-    small_code: int = _threshold(128 * 1024, UNBOUNDED, "bytes")
-    """The most PTX or AMDGCN of a kernel that is compiled a third time, with Triton's layouts, where stock
-    Triton's is better. Of more than that Triton takes two to ten seconds for one version (matmuls with
-    dropout), and all three would take more than 2.5 times as long as stock Triton's alone."""
-    tensor_cores_busy: float = _threshold(2.0, 1.0, "times")
-    """A loop is left as it is if the tensor cores take this many times its clocks for the MMAs of all resident
-    warps."""
 
 
 def thresholds() -> dict[str, Threshold]:
@@ -352,7 +287,7 @@ def thresholds() -> dict[str, Threshold]:
 
 NVIDIA: Final = Policy()
 """NVIDIA GPUs whose clocks were measured."""
-NVIDIA_UNMEASURED: Final = replace(NVIDIA, unmeasured_margin=0.05, staging_left=0.8, serial_loads=UNBOUNDED)
+NVIDIA_UNMEASURED: Final = replace(NVIDIA, unmeasured_margin=0.05, staging_left=0.8)
 """NVIDIA GPUs whose clocks were not measured. The published rates of their pipes equal the measured ones of the
 H200; waits and barriers are not published. The margins are half of CDNA's. No GPU has confirmed them."""
 CDNA: Final = replace(
@@ -368,8 +303,6 @@ CDNA: Final = replace(
     loose_bits=0,
     vector_words=1,
     fetch_clocks=0.0,
-    leaves_alike=False,
-    less_spilled=20,
     warps_ahead=UNBOUNDED,
     warps_ahead_alike=UNBOUNDED,
 )

@@ -21,16 +21,10 @@ _CALLED = "{}_param_", ".entry {}(", "// @{}\n"
 @dataclass(frozen=True, slots=True)
 class KeptDirective:
     """A decision. directive: the one that the kernel is assembled with; "" for none. stack: the bytes of a
-    thread's stack with it. occupancy_spills: how many of them are spilled because of the directive. stalls:
-    warps stall, so the kernel is compared with stock Triton's (`advice.stalls`)."""
+    thread's stack with it."""
 
     directive: str
     stack: int
-    occupancy_spills: int = 0
-    stalls: bool = False
-
-
-_SLOTS = "directive", "stack", "occupancy_spills", "stalls"
 
 
 @dataclass(frozen=True)
@@ -56,11 +50,11 @@ class KeptDirectives:
         entry = store.read(name)
         if entry is None:
             return None
-        directive, stack, spills, stalls = (entry.get(slot) for slot in _SLOTS)
-        if not isinstance(directive, str) or not isinstance(stack, int) or not isinstance(spills, int):
+        directive, stack = entry.get("directive"), entry.get("stack")
+        if not isinstance(directive, str) or not isinstance(stack, int):
             return None
-        return KeptDirective(directive, stack, spills, stalls is True)
+        return KeptDirective(directive, stack)
 
     def write(self, name: str, decided: KeptDirective) -> None:
         """Write a decision to the entry."""
-        store.write(name, {slot: getattr(decided, slot) for slot in _SLOTS})
+        store.write(name, {"directive": decided.directive, "stack": decided.stack})

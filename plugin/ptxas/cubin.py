@@ -6,8 +6,6 @@ shows them with their text. Some bits control the scheduler (Jia et al., arXiv 1
 lowest bit of an instruction:
 
 - 4 bits from bit 105: the clocks until the warp's next instruction;
-- 3 bits from bit 110: the scoreboard barrier that the result sets;
-- 6 bits from bit 116: a mask of the scoreboard barriers that the instruction waits for;
 - 48 bits from bit 34: the distance of a branch in words of 4 bytes; since compute capability 9.0, 8 lower bits
   of the distance are in the bits from bit 16.
 """
@@ -28,11 +26,7 @@ _SIZED = 4
 """The form of attributes that state their length."""
 
 _INSTRUCTION = struct.Struct("<QQ")
-OPCODE, _FORM = 0x1FF, 0xFFF
-_MMAS = frozenset({0x1F0, 0x1F1, 0x1F2, 0x1F3})
-"""HGMMA, IGMMA, BGMMA and QGMMA: the instructions of `wgmma.mma_async`."""
-_SPECIAL = 0x108
-"""MUFU."""
+_FORM = 0xFFF
 _BRANCHES = frozenset({0x547, 0x947})
 """BRA, with `.U` and without."""
 _LEAVES = frozenset({0x7947, 0x794D, 0x7950})
@@ -46,12 +40,6 @@ _SINCE_9 = frozenset({90, 100, 101, 103, 110, 120, 121})
 _VERSION, _FLAGS = 8, 0x30
 """Offsets of the version of the flags, and of the flags: the compute capability is in their second byte since
 version 8, and in their first byte before."""
-LOAD = 0x181
-"""LDG."""
-_MMA_WAIT = 0x9C5
-"""WARPGROUP.DEPBAR if bit 47 is set, else WARPGROUP.ARRIVE. 8 bits from bit 72 are the number of groups of MMAs
-that may still be in flight after it."""
-_NO_BARRIER = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +63,6 @@ def usage(cubin: object) -> Usage | None:
     if len(found[_REGISTERS]) != 1:
         return None
     return Usage(found[_REGISTERS][0], max(found[_STACK], default=0))
-
-
-@dataclass(frozen=True, slots=True)
-class Loops:
-    """The innermost loops of a kernel that have `wgmma`, summed.
-
-    clocks: the least clocks of one iteration, the sum of the clocks after each instruction. mmas: the MMA
-    instructions. special: some instruction uses the unit for exponentials, logarithms and roots. waits: how
-    often a warp waits for loads from global memory that it began while none of its MMAs was in flight; the warp
-    is then idle for the latency of memory.
-    """
-
-    clocks: int
-    mmas: int
-    special: bool
-    waits: int = 0
 
 
 def code(cubin: object) -> bytes | None:
@@ -148,49 +120,6 @@ def clocks_after(high: int) -> int:
     return (high >> 41) & 15
 
 
-def mma_loops(cubin: object) -> Loops | None:
-    """The innermost loops with `wgmma` of a cubin; None if there are none, or if they cannot be read.
-
-    Requires: the cubin is for compute capability 9.0, the only one with `wgmma`.
-    """
-    instructions, known = decoded(cubin), capability(cubin)
-    mmas = [number for number, (low, _) in enumerate(instructions) if low & OPCODE in _MMAS]
-    if not mmas or known is None:
-        return None
-    each = [instructions[first : last + 1] for first, last in _innermost(loops_of(instructions, known), mmas)]
-    inside = [instruction for loop in each for instruction in loop]
-    if not inside:
-        return None
-    opcodes = [low & OPCODE for low, _ in inside]
-    clocks = sum(clocks_after(high) for _, high in inside)
-    waits = sum(map(_waits, each))
-    return Loops(clocks, sum(opcode in _MMAS for opcode in opcodes), _SPECIAL in opcodes, waits)
-
-
-def _waits(loop: list[tuple[int, int]]) -> int:
-    """How often an iteration waits for loads that it began while no MMA was in flight."""
-    ends = [number for number, (low, high) in enumerate(loop) if _ends_mmas(low, high)]
-    if not ends:
-        return 0
-    count, pending, idle = 0, 0, True
-    for low, high in (*loop[ends[-1] + 1 :], *loop[: ends[-1] + 1]):
-        if low & OPCODE in _MMAS:
-            idle, pending = False, 0
-        elif _ends_mmas(low, high):
-            idle = True
-        elif idle:
-            if pending & (high >> 52) & 63:
-                count, pending = count + 1, pending & ~(high >> 52)
-            if low & OPCODE == LOAD and (barrier := (high >> 46) & 7) != _NO_BARRIER:
-                pending |= 1 << barrier
-    return count
-
-
-def _ends_mmas(low: int, high: int) -> bool:
-    """True if an instruction waits until no MMA of the warp is in flight."""
-    return low & _FORM == _MMA_WAIT and bool(low >> 47 & 1) and not high >> 8 & 255
-
-
 def loops_of(instructions: list[tuple[int, int]], capability: int) -> list[tuple[int, int]]:
     """The numbers of the first and last instruction of each loop, sorted: the target of a backward branch, and
     the branch, if it is reached from its target by the instructions between them.
@@ -202,25 +131,6 @@ def loops_of(instructions: list[tuple[int, int]], capability: int) -> list[tuple
     leaving = [n for n, (low, high) in enumerate(instructions) if _leaves(low, high)]
     back = ((to, number) for number, to in branches.items() if 0 <= to < number)
     return sorted(loop for loop in back if _leads(*loop, branches, leaving))
-
-
-def without_dispatch(
-    loops: list[tuple[int, int]], instructions: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """These loops without the one in which the warps of warp-specialised regions wait for work.
-
-    That loop has no condition: a branch at the end of each region leads back to its beginning. LLVM gives other
-    loops a single such branch, with a condition. A region counts as if it ran once in a kernel.
-    """
-    ends: dict[int, list[int]] = {}
-    for first, last in loops:
-        ends.setdefault(first, []).append(last)
-    waiting = {
-        first
-        for first, each in ends.items()
-        if len(each) > 1 and any(_leaves(*instructions[last]) for last in each)
-    }
-    return [loop for loop in loops if loop[0] not in waiting]
 
 
 def _leads(first: int, last: int, branches: dict[int, int], leaving: list[int]) -> bool:
@@ -259,16 +169,6 @@ def _branches(instructions: list[tuple[int, int]], capability: int) -> Iterator[
 def _leaves(low: int, high: int) -> bool:
     """True if the next instruction never follows this one."""
     return low & 0xFFFF in _LEAVES and high & _CONDITION == _UNCONDITIONAL
-
-
-def _innermost(loops: list[tuple[int, int]], mmas: list[int]) -> list[tuple[int, int]]:
-    """The innermost loops among those with MMAs: none contains another one with MMAs."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(loops, key=lambda loop: loop[1] - loop[0]):
-        multiplies = any(first <= number <= last for number in mmas)
-        if multiplies and not any(first <= inner and end <= last for inner, end in found):
-            found.append((first, last))
-    return found
 
 
 def _sections(cubin: object) -> Iterator[tuple[bytes, bytes]]:

@@ -13,18 +13,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.kept.registers import KeptDirective, KeptDirectives
-from triton_linear.ptxas.advice import (
-    BOUND,
-    CTAS,
-    Assembled,
-    advise,
-    limits_of,
-    stalls,
-)
-from triton_linear.ptxas.cubin import usage
+from triton_linear.ptxas.advice import BOUND, CTAS, advise, limits_of, serves
+from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.output import held_back
-from triton_linear.ptxas.veto import Figures, Metadata, Stage
+from triton_linear.ptxas.veto import Metadata, Stage
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target
@@ -49,6 +43,14 @@ def _raised(error: Exception, metadata: Metadata) -> None:
 def _with(directive: str, text: str, threads: re.Match[str]) -> str:
     """PTX with a directive after the one, matched by `threads`, for the number of threads."""
     return f"{text[: threads.end()]}\n{directive}{text[threads.end() :]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembled:
+    """A cubin, and what one thread of it uses."""
+
+    code: object
+    usage: Usage
 
 
 class Assembler:
@@ -82,14 +84,9 @@ class Assembler:
         self._made: tuple[object, object] | None = None  # PTX and its cubin
         self._own_warps = own_warps
         self._failed: tuple[object, Exception] | None = None
-        self.occupancy_spills = 0
-        """The bytes that a thread spills because a bound on its registers lets one more CTA fit."""
-        self.stalls = False
-        """Warps of the kernel stall (`advice.stalls`), so stock Triton's may be faster."""
 
     def ptx(self, src: object, metadata: Metadata) -> object:
         """The PTX of the kernel, with the directive if its cubin is better so."""
-        self.occupancy_spills, self.stalls = 0, False
         text = self._ptx(src, metadata)
         if not isinstance(text, str):
             return text
@@ -117,14 +114,11 @@ class Assembler:
                 now = self._assembled(bounded, metadata)
             if not decided.directive or (now is not None and now.usage.stack <= decided.stack):
                 print(printed.getvalue(), end="")
-                self.occupancy_spills, self.stalls = decided.occupancy_spills, decided.stalls
                 return bounded
             self._failed = None
         taken, found = self._tried(text, threads, metadata)
-        if found is not None:
-            if self._decisions is not None:
-                self._decisions.write(name, found)
-            self.stalls = found.stalls
+        if found is not None and self._decisions is not None:
+            self._decisions.write(name, found)
         return taken
 
     def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, KeptDirective | None]:
@@ -133,41 +127,29 @@ class Assembler:
         if before is None:
             return text, None
         limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
-
-        def stays() -> KeptDirective:
-            return KeptDirective("", before.usage.stack, stalls=stalls(text, before, limits))
-
-        advice = advise(text, before, limits)
-        if advice is None:
-            return text, stays()
-        bounded = _with(advice.directive, text, threads)
+        directive = advise(text, before.usage, limits)
+        if not directive:
+            return text, KeptDirective("", before.usage.stack)
+        bounded = _with(directive, text, threads)
         with self._again(), held_back() as printed:
             now = self._assembled(bounded, metadata)
-        if now is None or not advice.serves(before, now):
+        if now is None or not serves(now.usage, before.usage):
             self._made, self._failed = (text, before.code), None
-            return text, stays()
+            return text, KeptDirective("", before.usage.stack)
         print(printed.getvalue(), end="")
-        self.occupancy_spills = max(0, now.usage.stack - before.usage.stack)
-        return bounded, KeptDirective(
-            advice.directive, now.usage.stack, self.occupancy_spills, stalls(text, now, limits)
-        )
+        return bounded, KeptDirective(directive, now.usage.stack)
 
-    def figures(self, text: object, metadata: Metadata) -> Figures | None:
-        """What is compared of a kernel that the stage `ptx` has assembled; else None. text: its PTX."""
-        code = self._made[1] if self._made is not None and self._made[0] == text else None
-        found, threads = usage(code), _THREADS.search(str(text))
-        if found is None or threads is None:
-            return None
-        limits = limits_of(int(threads[1]), metadata, self._gpu(), self._own_warps)
-        spilled = found.stack - self.occupancy_spills  # bytes spilled for another CTA do not count
-        made, matters = Assembled(code, found), spilled > 0 and limits.spills_matter(code)
-        return Figures(spilled, matters, self.stalls, lambda: limits.pace(made))
+    def spilled(self, text: object, metadata: Metadata) -> int | None:
+        """The bytes that a thread of a kernel spills that the stage `ptx` has assembled; else None. text: its
+        PTX."""
+        found = usage(self._made[1]) if self._made is not None and self._made[0] == text else None
+        return None if found is None else found.stack
 
-    def measured(self, text: object, metadata: Metadata) -> Figures | None:
+    def measured(self, text: object, metadata: Metadata) -> int | None:
         """The same of any kernel, which is assembled if it has not been."""
         if isinstance(text, str) and (self._made is None or self._made[0] != text):
             self._assembled(text, metadata)
-        return self.figures(text, metadata)
+        return self.spilled(text, metadata)
 
     def cubin(self, src: object, metadata: Metadata) -> object:
         """The cubin of PTX, which the stage `ptx` may have assembled. If ptxas failed there, that is raised."""
@@ -177,7 +159,7 @@ class Assembler:
             raise failed[1]
         return made[1] if made is not None and made[0] == src else self._cubin(src, metadata)
 
-    def _assembled(self, text: str, metadata: Metadata) -> Assembled | None:
+    def _assembled(self, text: str, metadata: Metadata) -> _Assembled | None:
         """The cubin of PTX; None if ptxas fails, or if the cubin's registers and stack cannot be read."""
         try:
             code = self._cubin(text, metadata)
@@ -186,4 +168,4 @@ class Assembler:
             return None
         self._made = text, code
         found = usage(code)
-        return Assembled(code, found) if found is not None else None
+        return _Assembled(code, found) if found is not None else None

@@ -1,62 +1,41 @@
-"""The stage that makes code of LLVM IR, `ptx` or `amdgcn`: other versions of a kernel that spills or stalls.
+"""The stage that makes code of LLVM IR, `ptx` or `amdgcn`: other versions of a kernel that spills.
 
-Spilled values go through memory, usually in the innermost loop, and better layouts seldom make up for that. On
-an H200, 40 launches of other packages had kernels that spilled more than stock Triton's (16 with Triton 3.6, 24
-with 3.9): 23 took at least 2 % longer, 11 at least 2 % less, and the geometric mean of all was 0.95 of stock
-Triton's speed. A walk through both cubins tells some of those that are faster: where a warp of stock Triton's
-takes a tenth more clocks, what ours spills is not what counts. Without that a kernel that spills as many bytes
-is left too: of three, two were as fast as stock Triton's (1.01 times) and one had 0.93 of its speed. A kernel
-is not compared for spills if its warps hardly execute them (`Policy.spills_matter`). Large kernels that spill
-may have so many registers that few CTAs fit; such a kernel is left if more of stock Triton's are done sooner.
+Spilled values go through memory, usually in the innermost loop, and better layouts seldom make up for that. So
+a kernel of ours that spills is compared with others, each compiled at most once: stock Triton's, and ours with
+Triton's layouts. Stock Triton's is the measure: the first of ours that does not spill more is taken. The last
+is left out if the code is so large that it would take long.
 
-ptxas may also put the instructions of a kernel in an order in which each waits for the one before it, most
-often where many logarithms and exponentials want predicates that masks and lanes hold. A small change of the
-code is enough for that, and a warp then takes up to twice its clocks. A walk through the cubin shows the waits
-(`warp_clocks.arithmetic_waits`), and a walk through stock Triton's whether it has them too. Loads that are
-begun one after another, though ptxas was told of more registers (`advice`), are compared likewise. The walk
-does not see conflicts in shared memory, so a kernel whose new layouts save much is not compared for stalls.
-
-Other kernels of ours are not compared. Versions are compiled in this order, each at most once: ours, stock
-Triton's, and ours with Triton's layouts. The last is left out if the code is so large that it would take long.
-Stock Triton's is the measure: the first of ours that does not give way to it is taken. AMD's code tells what a
-thread has on its stack, and no clocks. The results of comparisons are kept on disk (`kept.comparisons`).
+What is compared are bytes that the assembler reports. Nothing foresees speed: where a GPU is at hand, launches
+measure (`contest`). The results of comparisons are kept on disk (`kept.comparisons`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Final, Protocol
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.ptxas.advice import Pace
 from triton_linear.ptxas.output import held_back
-
-if TYPE_CHECKING:
-    from triton_linear.lowering.target.policy import Policy
 
 Metadata = MutableMapping[str, Any]
 Stage = Callable[[object, Metadata], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What is compared of the code of two kernels. spilled: the bytes that a thread spills. spills: they may
-    matter. stalls: its warps stall. pace: walks through the code."""
-
-    spilled: int
-    spills: bool
-    stalls: bool
-    pace: Callable[[], Pace]
+MORE: Final = 20
+"""Bytes of a thread: who spills less than that more does not spill more. A word or four are moved out of a loop
+or are none the slower; an AMD kernel has as much on its stack for other reasons."""
+_SMALL_CODE: Final = 128 * 1024
+"""The most characters of PTX or AMDGCN of a kernel that is compiled a third time. Of more than that Triton
+takes two to ten seconds for one version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """How code is made of the LLVM IR of a kernel. text: the stage `ptx` or `amdgcn`. figures: those of a
-    kernel's text; None if there is nothing to compare. code: the stage `cubin`, which may know the text."""
+    """How code is made of the LLVM IR of a kernel. text: the stage `ptx` or `amdgcn`. spilled: the bytes that a
+    thread spills, by the text; None if there is nothing to compare. code: the stage `cubin`, which may know the
+    text."""
 
     text: Stage
-    figures: Callable[[object, Metadata], Figures | None]
+    spilled: Callable[[object, Metadata], int | None]
     code: Stage | None = None
 
 
@@ -66,10 +45,6 @@ class Compiled(Protocol):
     def others(self, llir: object) -> Iterator[tuple[str, Metadata]]:
         """LLVM IR and metadata of stock Triton's kernel, and then of ours with Triton's layouts, if that is
         another one. Empty if there is nothing to compare, or if `llir` is not the result of the stage."""
-
-    @property
-    def saved(self) -> float:
-        """The part of the modelled clocks that new layouts of the kernel save."""
 
     def compared(self, vetoed: str, kept: bool) -> None:
         """Keep the result of the comparison. vetoed: why the kernel gives way; "" if it does not. kept: to ours
@@ -89,7 +64,7 @@ class _Version:
     maker: Maker
     text: object
     metadata: Metadata
-    figures: Figures
+    spilled: int
     printed: str = ""
 
 
@@ -97,8 +72,7 @@ class Veto:
     """The stages of one compile behind `llir`.
 
     ours, stock: make the code of our kernels and of stock Triton's; called for each kernel. kernel: what `llir`
-    has compiled. policy: returns the thresholds of the GPU. fails: is called with an exception of the
-    comparison; our kernel is then taken.
+    has compiled. fails: is called with an exception of the comparison; our kernel is then taken.
     """
 
     def __init__(
@@ -106,13 +80,11 @@ class Veto:
         ours: Callable[[], Maker],
         stock: Callable[[], Maker],
         kernel: Compiled,
-        policy: Callable[[], Policy],
         fails: Callable[[Exception, Metadata], None],
     ) -> None:
         self._ours = ours
         self._stock = stock
         self._kernel = kernel
-        self._policy = policy
         self._fails = fails
         self._taken: Maker | None = None
 
@@ -123,10 +95,9 @@ class Veto:
         try:
             text = maker.text(src, metadata)
             try:
-                figures = maker.figures(text, metadata)
-                if figures is not None and (figures.spills or figures.stalls):
-                    ours = _Version(maker, text, metadata, figures)
-                    taken, vetoed, kept = self._best(src, ours)
+                spilled = maker.spilled(text, metadata) or 0
+                if spilled >= MORE:
+                    taken, vetoed, kept = self._best(src, _Version(maker, text, metadata, spilled))
                     text, self._taken = taken.text, taken.maker
                     metadata.update(taken.metadata)  # entries that other hooks added stay
                     print(taken.printed, end="")
@@ -141,65 +112,35 @@ class Veto:
 
     def _best(self, src: object, ours: _Version) -> tuple[_Version, str, bool]:
         """The version to take, why ours gives way to it, and whether it is ours with Triton's layouts."""
-        policy = self._policy()
-        stalls = ours.figures.stalls and self._kernel.saved < policy.saves_much
-        if not ours.figures.spills and not stalls:
-            return ours, "", False
         with self._kernel.phase("veto"):
             others = self._kernel.others(src)
             stock = self._next(others, self._stock())
             if stock is None:
                 return ours, "", False
-            taken, kept = ours, None
-            vetoed = _gives_way(ours.figures, stock.figures, stalls, policy)
-            alone = ours.figures.spills and not stock.figures.spilled
-            if vetoed or alone:
-                if len(str(ours.text)) <= policy.small_code:
+            taken, vetoed = ours, ""
+            if ours.spilled >= stock.spilled + MORE:
+                found = f"{ours.spilled} bytes in each thread, stock Triton's spills {stock.spilled}"
+                vetoed = f"it would spill {found}"
+                taken = stock
+                if len(str(ours.text)) <= _SMALL_CODE:
                     kept = self._next(others, self._ours())
-                if kept and alone and kept.figures.spilled:
-                    kept = None
-                if kept and _gives_way(kept.figures, stock.figures, kept.figures.stalls, policy):
-                    kept = None
-                taken = kept or (stock if vetoed else ours)
-                vetoed = vetoed or (kept and _SPILLS_ALONE.format(ours.figures.spilled)) or ""
-            self._kernel.compared(vetoed, kept is not None)
-        return taken, vetoed, kept is not None
+                    if kept is not None and kept.spilled < stock.spilled + MORE:
+                        taken = kept
+            kept_ours = bool(vetoed) and taken is not stock
+            self._kernel.compared(vetoed, kept_ours)
+        return taken, vetoed, kept_ours
 
     @staticmethod
     def _next(others: Iterator[tuple[str, Metadata]], maker: Maker) -> _Version | None:
-        """The next version; None if there is none, or if its code does not tell its figures."""
+        """The next version; None if there is none, or if its code does not tell what it spills."""
         with held_back() as printed:
             llir, metadata = next(others, (None, {}))
             text = None if llir is None else maker.text(llir, metadata)
-            figures = None if text is None else maker.figures(text, metadata)
-        return None if figures is None else _Version(maker, text, metadata, figures, printed.getvalue())
+            spilled = None if text is None else maker.spilled(text, metadata)
+        return None if spilled is None else _Version(maker, text, metadata, spilled, printed.getvalue())
 
     def code(self, src: object, metadata: Metadata) -> object:
         """The stage `cubin`, which may have assembled `src` already."""
         maker = self._taken or self._ours()
         assert maker.code is not None
         return maker.code(src, metadata)
-
-
-_SPILLS_ALONE = "it would spill {} bytes in each thread, and nothing with Triton's layouts"
-
-
-def _gives_way(ours: Figures, stock: Figures, stalls: bool, policy: Policy) -> str:
-    """Why stock Triton's kernel is better than one of ours; "" if it is not. stalls: it may be for stalls."""
-    if not ours.spills and not stalls:
-        return ""
-    pace, stock_pace, ratio = ours.pace(), stock.pace(), policy.stock_clocks
-    fewer = ours.spills and stock.spilled + policy.less_spilled <= ours.spilled
-    if fewer and not stock_pace.is_slower(pace, ratio):
-        return f"it would spill {ours.spilled} bytes in each thread, stock Triton's spills {stock.spilled}"
-    if stalls and pace.is_slower(stock_pace, ratio):
-        return (
-            f"a warp would take {pace.clocks} clocks by its instructions, "
-            f"stock Triton's takes {stock_pace.clocks}"
-        )
-    if ours.spills and pace.is_crowded_out(stock_pace, ratio):
-        return (
-            f"{pace.ctas} CTAs would take {pace.clocks} clocks by their instructions, "
-            f"{stock_pace.ctas} of stock Triton's take {stock_pace.clocks}"
-        )
-    return ""
