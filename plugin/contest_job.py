@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.environment import VARIABLE
 from triton_linear.kept import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
+from triton_linear.wrapping import target_name
 
 FIRST: Final = "ttgir"
 """The stage whose result a worker starts from."""
@@ -199,7 +201,6 @@ def _compiled(job: Job) -> _Made | None:
     """The kernel; None if it is stock Triton's anyway."""
     from triton._C.libtriton import (  # type: ignore[import-untyped, unused-ignore]
         get_cache_invalidating_env_vars,
-        ir,
     )
     from triton.compiler.compiler import make_backend  # type: ignore[import-untyped, unused-ignore]
 
@@ -210,14 +211,7 @@ def _compiled(job: Job) -> _Made | None:
     options = backend.parse_options(dict(job.options))
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, job.language)
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"kernel.{FIRST}")
-        path.write_text(job.ttgir)
-        module = ir.parse_mlir_module(str(path), context)
-    module.context = context
+    module = _parsed(job.ttgir, backend)
     metadata = {"hash": job.key, "target": job.target, **vars(options), **get_cache_invalidating_env_vars()}
     metadata.update(job.metadata)
     files: dict[str, Any] = {FIRST: job.ttgir}
@@ -228,6 +222,34 @@ def _compiled(job: Job) -> _Made | None:
         if isinstance(stage, LLIRStage) and not stage.converted:
             return None
     return _Made(metadata, files)
+
+
+def _parsed(ttgir: str, backend: Any) -> Any:
+    """A module of Triton's, in a context of its own."""
+    from triton._C.libtriton import ir
+
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"kernel.{FIRST}")
+        path.write_text(ttgir)
+        module = ir.parse_mlir_module(str(path), context)
+    module.context = context
+    return module
+
+
+def is_decided(kernel: Any, setting: Setting) -> bool:
+    """True if there is a decision for a kernel of stock Triton's (`CompiledKernel`): it has no contest."""
+    from triton.compiler.compiler import make_backend
+
+    if not setting.decisions or FIRST not in kernel.asm:
+        return False
+    metadata = kernel.metadata._asdict()
+    target = target_name(make_backend(metadata["target"]), kernel.metadata)
+    text = _parsed(kernel.asm[FIRST], make_backend(metadata["target"])).str_nodebug()
+    key = kernel_digest(text, metadata)
+    return setting.decisions.variant(key, target, ptxas_version(target)) is not None
 
 
 def _put(job: Job, made: _Made) -> None:

@@ -59,7 +59,7 @@ def install(
     gluon: bool | str | Iterable[str] = False,
     report: str | os.PathLike[str] = "",
     cache: bool = True,
-    wait: bool = True,
+    wait: bool = False,
     on_report: Callable[[Report], object] | None = None,
 ) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -83,8 +83,9 @@ def install(
     patterns.
     report: a file to which each compile, in any process, appends its `Report` as a line of JSON.
     cache: keep the results of the passes on disk, in Triton's cache, and reuse them.
-    wait: compile a kernel with the plugin before its first launch. False: the first launch runs stock Triton's
-    kernel, ours is compiled beside the program, and launches take turns until the faster kernel is known.
+    wait: compile a kernel with the plugin before its first launch, and keep it. False: the first launch runs
+    stock Triton's kernel, ours is compiled beside the program, and launches take turns until the faster kernel
+    is known; both give the same bits.
     on_report: a function that is called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` if this package does not work with the installed Triton.
@@ -156,7 +157,8 @@ def enabled(
     """Compile with the plugin within the block. The block gets a list that fills with the reports of its
     compiles.
 
-    The options are those of `install`. Blocks nest; the innermost one holds for every thread of the process.
+    The options are those of `install`, but a first launch waits for ours unless told otherwise. Blocks nest;
+    the innermost one holds for every thread of the process.
     """
     options = Options(
         strict,
@@ -334,9 +336,10 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
             given["attrs"] = _of_parameters(given["attrs"], len(given["signature"]))
             with _state.pinned(None):
                 kernel = stock(*bound.args, **bound.kwargs)
-            if kernel is not None:
-                _enter(kernel, setting, given)
-            return kernel
+            if kernel is None or not _is_decided(kernel, setting):
+                if kernel is not None:
+                    _enter(kernel, setting, given)
+                return kernel
         with _state.pinned(setting), _pinned_submissions(setting):
             return stock(self, key, *args, **kwargs)
 
@@ -379,6 +382,19 @@ def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any]) -> None:
         if setting.options.strict:
             raise
         fallback.warn(setting, kernel.name, str(kernel.metadata.target), error, {})
+
+
+def _is_decided(kernel: Any, setting: Setting) -> bool:
+    """True if measuring has decided how a kernel of stock Triton's is compiled."""
+    from triton_linear.contest_job import is_decided
+
+    try:
+        return is_decided(kernel, setting)
+    except Exception as error:
+        if setting.options.strict:
+            raise
+        fallback.warn(setting, kernel.name, str(kernel.metadata.target), error, {})
+        return False
 
 
 @functools.cache

@@ -84,7 +84,7 @@ class Options:
     gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
     report: str = field(default="", metadata=ASIDE)
     cache: bool = field(default=True, metadata=ASIDE)
-    wait: bool = True
+    wait: bool = False
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)

@@ -147,7 +147,7 @@ def test_everything_is_put_back(gpu: LaunchingDriver) -> None:
     kernel[(1,)](*pointers())
     before, choices = triton_state(), kernel.cache
     chosen = dict(choices)
-    triton_linear.install(autotune=True)
+    triton_linear.install(autotune=True, wait=True)
     kernel[(1,)](*pointers())
     assert (clock.measured, mark_of(kernel.best_config)) == (6, OFF)
     with triton_linear.enabled():

@@ -149,7 +149,7 @@ def test_the_choice_on_disk_says_which(tmp_path: Path, mark: str) -> None:
     (again,) = generated(transposed, 32, 64, folder=tmp_path).compile_results
     assert again.config.kwargs == {"N": 64, MARK: mark}
     assert again.kernel.kernel == best.kernel.kernel
-    triton_linear.install()
+    triton_linear.install(wait=True)
     assert kept(generated(transposed, 32, 64, folder=tmp_path)) == [(32, None), (64, None)]
 
 
@@ -163,7 +163,7 @@ def test_nothing_is_added(where: str, tmp_path: Path, monkeypatch: pytest.Monkey
     elif where == "off":
         triton_linear.uninstall()
     elif where == "another setting":
-        triton_linear.install()
+        triton_linear.install(wait=True)
     configs = [triton.Config({"N": 32}), triton.Config({"N": 64})]
     found, _, _ = module.check_autotune_cache(configs, None if where == "no file" else "file", meta)
     assert found is configs

@@ -1,0 +1,63 @@
+"""What measuring has decided holds from the first launch on, and has no contest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from autotune_support import LaunchingDriver, gpu, pointers, transposed
+from contests_support import SIZE, kept_jobs, launch
+from triton import knobs
+
+import triton_linear
+from triton_linear import decisions, hook
+from triton_linear.decisions import Circumstances, Decision, DecisionFile
+from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.triton_versions import found
+from triton_linear.setting import Options
+
+__all__ = ["gpu"]
+
+
+def code_and_key(options: Options | None) -> tuple[bytes, str]:
+    with hook.pinned(options) as reports, knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        transposed.device_caches.clear()
+        kernel: Any = transposed.warmup(*pointers(), grid=(1,), **SIZE)
+    return kernel.kernel, reports[0].key if reports else ""
+
+
+@pytest.mark.parametrize("variant", ["stock", "ours"])
+def test_a_decided_kernel_has_no_contest(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variant: str
+) -> None:
+    stock, _ = code_and_key(None)
+    ours, key = code_and_key(Options(decisions="none", keyed=True))
+    place = tmp_path / "decisions.sqlite"
+    target = "cuda:90"
+    about = Circumstances(key, "", target, found() or "", decisions.ptxas_version(target), source_digest())
+    DecisionFile(place).put([Decision(about, variant, "transposed", 1.1, 1.0, 1.2, "2026-11-23")])
+    jobs = kept_jobs(monkeypatch, gpu)
+    transposed.device_caches.clear()
+    triton_linear.install(decisions=place, strict=True)
+    try:
+        launch(times=2)
+    finally:
+        triton_linear.uninstall()
+    assert gpu.launched == [stock if variant == "stock" else ours] * 2
+    assert stock != ours and not jobs
+
+
+def test_others_have_one(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = tmp_path / "decisions.sqlite"
+    about = Circumstances("another", "", "cuda:90", found() or "", "", source_digest())
+    DecisionFile(place).put([Decision(about, "ours", "transposed", 1.1, 1.0, 1.2, "2026-11-23")])
+    jobs = kept_jobs(monkeypatch, gpu)
+    transposed.device_caches.clear()
+    triton_linear.install(decisions=place, strict=True)
+    try:
+        launch()
+    finally:
+        triton_linear.uninstall()
+    assert len(jobs) == 1
