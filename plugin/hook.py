@@ -23,6 +23,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -185,11 +186,13 @@ def enabled(
 @contextmanager
 def pinned(options: Options | None) -> Iterator[list[Report]]:
     """Compile under `options` within the block, or with stock Triton if None. This holds for this thread alone,
-    whatever setting is in force for the process. Tools of this package use it.
+    whatever setting is in force for the process, and launches wait for what is compiled. Tools of this package
+    use it.
     """
     triton_versions.require()
     reports: list[Report] = []
-    with _state.pinned(None if options is None else Setting(options, (reports.append,))):
+    setting = None if options is None else Setting(replace(options, wait=True), (reports.append,))
+    with _state.pinned(setting):
         yield reports
 
 

@@ -30,6 +30,7 @@ from . import compiled, launches
 from .case import tensors
 from .suite import Suite
 
+_CHOICES = (modes.STOCK, modes.OURS)
 MOST_BYTES = 8 << 30
 """Copies that are kept of one case; kernels launched after that are not measured."""
 
@@ -104,6 +105,11 @@ class Kept:
     memory: Memory
 
     @property
+    def tunes(self) -> bool:
+        """True if the kernel has an autotuner of several configurations, and may be repeated."""
+        return id(self.launch.kernel.fn) in launches.tuned and not self.counts
+
+    @property
     def counts(self) -> bool:
         """True if it counts in memory: it may leave its bounds if it goes on from where it stopped."""
         ttgir = self.launch.compiled().asm["ttgir"]
@@ -166,9 +172,18 @@ def context(mode: str, plugin: bool = True) -> AbstractContextManager[Any]:
 
 def _settled(kept: Kept) -> tuple[dict[str, Any], Any]:
     """Repeat a launch until its contest has ended, each time from the same memory if it counts there, and once
-    more; how it ended, and the kernel."""
+    more; how it ended, and the kernel.
+
+    Of a kernel that tunes itself, the autotuner measures each configuration with stock Triton and with the
+    plugin: here the one that is taken.
+    """
     import torch
 
+    if kept.tunes:
+        chosen = min(_CHOICES, key=lambda mode: _tuned_time(kept, mode))
+        with context(chosen):
+            kept.memory.restore()
+            return {"calls": 0, "contests": 0, "open": 0, "tuned": chosen}, kept.launch.run()
     before = kept.memory.restore if kept.counts else (lambda: None)
 
     def call() -> list[Any]:
@@ -182,13 +197,21 @@ def _settled(kept: Kept) -> tuple[dict[str, Any], Any]:
     return ended, kernel
 
 
+def _tuned_time(kept: Kept, mode: str) -> float:
+    """Milliseconds of a launch by Triton's benchmarker, as its autotuner takes them."""
+    import triton.testing
+
+    with context(mode):
+        return float(triton.testing.do_bench(kept.launch.run, warmup=10, rep=50, return_mode="median"))
+
+
 def compare(
     kept: Kept, turns: int, tolerance: float | None, plugin: bool = True, beside: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The row of one kernel: whether results agree, and times; of other modes `beside` them too."""
     import torch
 
-    results, facts = {}, {}
+    results, facts, ended = {}, {}, dict[str, Any]()
     for mode in (modes.STOCK, modes.AGAIN, modes.OURS, *beside):
         kept.memory.restore()
         try:
@@ -220,7 +243,7 @@ def compare(
     once = kept.counts
     before = kept.memory.restore if once else None
     for mode in (modes.STOCK, modes.OURS, *beside):
-        with context(mode, plugin):
+        with context(ended.get("tuned", mode) if mode == modes.CONTEST else mode, plugin):
             if once:
                 kept.memory.restore()
             elif mode == modes.STOCK:

@@ -116,8 +116,6 @@ class Policy:
     planned_conversions: int = _threshold(64, UNBOUNDED, "pairs of layouts")
     """Pairs that are planned for one assignment; pairs that are not planned are not chosen."""
 
-    # Kernels that are left to Triton (passes/conversions/leave.py)
-
     # Reductions taken apart (passes/reductions)
 
     splits_beside_scans: bool = _threshold(False, True, "yes or no")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Protocol
 
+from triton_linear.contests.pause import Pause, Pauses
 from triton_linear.dialect.records import dataclass
 
 _OK: Final = 0
@@ -64,6 +65,7 @@ class _Api:
     record: str
     destroy: str
     flags: int
+    pauses: bool
 
 
 _APIS: Final = {
@@ -71,11 +73,13 @@ _APIS: Final = {
         *("cuEventElapsedTime", "cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode"),
         *("cuEventCreate", "cuEventRecord", "cuEventDestroy_v2"),
         0,
+        True,
     ),
     "hip": _Api(
         *("hipEventElapsedTime", "hipStreamIsCapturing", "hipThreadExchangeStreamCaptureMode"),
         *("hipEventCreateWithFlags", "hipEventRecord", "hipEventDestroy"),
         0x20000000,  # hipEventDisableSystemFence: a fence would take part of the time
+        False,
     ),
 }
 _HANDLE, _POINTER = ctypes.c_void_p, ctypes.c_void_p
@@ -125,6 +129,14 @@ class _Driver:
         self.destroy = getattr(other, api.destroy)
         self.destroy.argtypes = [_HANDLE]
         self.flags = api.flags
+        self._pauses = Pauses(quick, other) if api.pauses else None
+
+    def pause(self) -> Pause | None:
+        """What keeps the GPU of the current context waiting; None if nothing does. Requires: `relaxed`."""
+        try:
+            return self._pauses.of_context() if self._pauses is not None else None
+        except (AttributeError, OSError):
+            return None  # an interval is then as long as the host makes it
 
     @contextmanager
     def relaxed(self) -> Iterator[None]:
@@ -169,12 +181,15 @@ class _EventPair:
         self._time = ctypes.addressof(self._found)
         self._events = [0, 0]
         with driver.relaxed():
+            self._pause = driver.pause()
             for number in (0, 1):
                 made = _HANDLE()
                 _check(driver.create(ctypes.addressof(made), driver.flags))
                 self._events[number] = made.value or 0
 
     def begin(self, stream: int) -> None:
+        if self._pause is not None:
+            self._pause(stream)
         if status := self._driver.record(self._events[0], stream):
             _check(status)
 
