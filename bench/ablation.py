@@ -59,10 +59,6 @@ from triton_linear.tools.support import backend
 ASSEMBLED = {
     "more_ctas",
     "registers_near",
-    "loop_left",
-    "loop_near",
-    "loop_registers",
-    "tensor_cores_busy",
 }
 """Fields that decide after the PTX."""
 _TARGET = re.compile(r'ttg\.target"? = "([^"]+)"')

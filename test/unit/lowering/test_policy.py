@@ -49,7 +49,6 @@ ELSEWHERE = {
     "analysis/wavefronts.py": {"_ROW_BYTES", "_LANE_BITS", "_WORD"},
     "analysis/weights.py": {"_OTHER_CLOCKS"},
     "analysis/widths.py": {"VECTOR"},
-    "conversions/leave.py": {"_ALIGNMENT"},
     "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "reductions/defer.py": {"_BOUNDS"},
     "planners/transposing.py": {"WORD"},
@@ -59,18 +58,10 @@ ELSEWHERE = {
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "gather/memory.py": {"_DRAWS", "_RANK"},
-    "ptxas/cubin.py": {"_SIZED", "_SPECIAL", "LOAD", "_MMA_WAIT", "_NO_BARRIER"},
+    "ptxas/cubin.py": {"_SIZED", "_FORM"},
     "ptxas/occupancy.py": {"UNIT"},
-    "ptxas/advice.py": {
-        "MEMORY_CLOCKS",
-        "FAR_CLOCKS",
-        "MMA_CLOCKS",
-        "MMA_COLUMNS",
-        "_GROUP_WARPS",
-        "_WORD",
-        "_TENSOR_COLUMNS",
-    },
-    "ptxas/warp_clocks.py": {"_BARRIERS", "_BAR", "SHARED_CLOCKS", "OTHER_CLOCKS", "_WARM"},
+    "ptxas/advice.py": {"_WORD", "_TENSOR_COLUMNS"},
+    "ptxas/veto.py": {"MORE", "_SMALL_CODE"},
 }
 """Numbers that have names: of hardware and encodings, prices, lower bounds with proof, and what is shown."""
 H200 = target("cuda:90")

@@ -73,7 +73,7 @@ def test_where_no_float_shows_it_the_code_is_the_same(name: str) -> None:
     found = []
     for options in (EXACT, DEFAULT):
         root = upstream(path_of(name).read_text())
-        prepared = prepare(root, options, target(f"{target_of(root)}{{leaves_alike=0}}"))
+        prepared = prepare(root, options, target(target_of(root)))
         assert prepared.differs
         found.append((next(prepared.attempts()).text, prepared.rewritten.stubs))
     assert found[0] == found[1]

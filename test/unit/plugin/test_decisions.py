@@ -284,7 +284,7 @@ def test_a_decision_for_stock_gives_what_stock_gives(own: DecisionFile) -> None:
     [
         *((name, (CUDA, HIP)[number % 2]) for number, name in enumerate(VARIANTS) if name != "stock"),
         ("lavish", CUDA),
-        ("second+roomy+thrifty", CUDA),
+        ("second+bounded+thrifty", CUDA),
         ("layouts+unbounded+lavish", CUDA),
         ("stock+thrifty", CUDA),
         ("stock+lavish", HIP),

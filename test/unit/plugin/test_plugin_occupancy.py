@@ -20,11 +20,11 @@ from triton.compiler import ASTSource
 import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas import advice, registers
-from triton_linear.ptxas.cubin import Loops, Usage, usage
+from triton_linear.ptxas import registers
+from triton_linear.ptxas.advice import limits_of
+from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.occupancy import UNIT, bound, resident
 from triton_linear.ptxas.registers import Assembler
-from triton_linear.ptxas.warp_clocks import WarpClocks
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
 
@@ -151,10 +151,15 @@ class Stages:
         return src, found
 
     def run(
-        self, applies: Callable[[], bool] = lambda: True, shared: int = 1024, columns: int = 0
+        self,
+        applies: Callable[[], bool] = lambda: True,
+        shared: int = 1024,
+        columns: int = 0,
+        own_warps: int | None = None,
     ) -> tuple[str, str]:
         """The PTX, and the PTX that the cubin is of."""
-        both = Assembler(self.ptx, self.cubin, applies, lambda: target("cuda:100" if columns else "cuda:90"))
+        gpu = target("cuda:100" if columns else "cuda:90")
+        both = Assembler(self.ptx, self.cubin, applies, lambda: gpu, own_warps=own_warps)
         metadata = {"shared": shared, "tmem_size": columns}
         text: Any = both.ptx("llir", metadata)
         made: Any = both.cubin(text, metadata)
@@ -191,20 +196,6 @@ def test_when_it_is_taken(
     assert capsys.readouterr().out == ("log 1\nlog 2\n" if expected == BOUNDED else "log 1\n")
 
 
-@pytest.mark.parametrize(("now", "stack", "taken"), [(106, 8, True), (108, 0, False)])
-def test_it_is_taken_where_a_warp_takes_hardly_more_clocks(
-    monkeypatch: pytest.MonkeyPatch, now: int, stack: int, taken: bool
-) -> None:
-    """Whatever is spilled, where they can be told."""
-    stages = Stages(monkeypatch, Usage(136, 0), Usage(128, stack))
-
-    def clocks(cubin: Any, *_: object) -> WarpClocks:
-        return WarpClocks(now if ".maxnreg" in cubin[0] else 100, 0)
-
-    monkeypatch.setattr(advice, "warp_clocks", clocks)
-    assert (stages.run()[0] == BOUNDED) == taken
-
-
 @pytest.mark.parametrize(
     ("found", "ctas"),
     [
@@ -232,37 +223,15 @@ def _for_ctas(number: int) -> str:
     return Stages.TEXT.replace(".reqntid 256", f".reqntid 256\n.minnctapersm {number}")
 
 
-@pytest.mark.parametrize(
-    ("registers", "without", "taken"), [(48, 102, True), (48, 101, False), (255, 136, True), (255, 134, False)]
-)
-def test_ctas_that_spills_cost_are_weighed(
-    monkeypatch: pytest.MonkeyPatch, registers: int, without: int, taken: bool
-) -> None:
-    """A warp takes 100 clocks with the directive. Six CTAs become five, or one: 7 % for each doubling."""
-    stages = Stages(monkeypatch, Usage(40, 8 if registers == 48 else 4000), Usage(registers, 0))
-
-    def clocks(cubin: Any, *_: object) -> WarpClocks:
-        return WarpClocks(100 if ".minnctapersm" in cubin[0] else without, 0)
-
-    monkeypatch.setattr(advice, "warp_clocks", clocks)
-    assert (".minnctapersm" in stages.run()[0]) == taken
-
-
-def test_spills_that_hardly_run_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages = Stages(monkeypatch, Usage(40, 8))
-    monkeypatch.setattr(advice, "spilled_part", lambda *_: 0.0029)
-    assert stages.run()[0] == Stages.TEXT and len(stages.assembled) == 1
-
-
 PRODUCT = "mma.sync.aligned.m16n8k16 {};"
 GROUP = "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {};"
-ROOMY = Stages.TEXT.replace("ret;", PRODUCT).replace(".reqntid 256", ".reqntid 256\n.minnctapersm 2")
+TWO_CTAS = Stages.TEXT.replace("ret;", PRODUCT).replace(".reqntid 256", ".reqntid 256\n.minnctapersm 2")
 
 
 @pytest.mark.parametrize(
     ("found", "expected", "calls"),
     [
-        ((Usage(72, 0), Usage(96, 0)), ROOMY, 2),
+        ((Usage(72, 0), Usage(96, 0)), TWO_CTAS, 2),
         ((Usage(72, 0), Usage(96, 8)), None, 2),  # it would spill
         ((Usage(72, 0), RuntimeError("ptxas")), None, 2),
         ((Usage(128, 0),), None, 1),  # as many CTAs find registers as memory
@@ -279,116 +248,11 @@ def test_ptxas_hears_for_how_many_ctas_there_is_memory(
     assert len(stages.assembled) == calls
 
 
-@pytest.mark.parametrize("body", ["ret;", GROUP, f"{PRODUCT}\n{GROUP}", f"// {PRODUCT}"])
+@pytest.mark.parametrize("body", ["ret;", GROUP, f"// {PRODUCT}"])
 def test_it_hears_that_for_products_of_warps_alone(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
     stages = Stages(monkeypatch, Usage(72, 0), Usage(96, 0), body=body)
     assert stages.run(shared=100 * 1024)[0] == stages.text
     assert len(stages.assembled) == 1
-
-
-QUICK = Stages.TEXT.replace("ret;", GROUP).replace(".reqntid 256", ".reqntid 256\n.minnctapersm 1")
-
-
-@pytest.mark.parametrize(
-    ("clocks", "stack", "shared", "expected", "calls"),
-    [
-        ((258, 177), 0, 90, QUICK, 2),
-        ((258, 258), 0, 90, None, 2),
-        ((258, 256), 0, 90, None, 2),  # under 1 % fewer
-        ((258, None), 0, 90, None, 2),
-        ((258, 177), 8, 90, None, 2),  # it would spill
-        ((None, 177), 0, 90, None, 1),  # no product is in a loop
-        ((258, 177), 0, 200, QUICK, 2),
-    ],
-)
-def test_loops_of_group_products_are_placed_again_if_that_makes_them_shorter(
-    monkeypatch: pytest.MonkeyPatch,
-    clocks: tuple[int | None, ...],
-    stack: int,
-    shared: int,
-    expected: str | None,
-    calls: int,
-) -> None:
-    """Eight warps with 184 registers a thread: one CTA, whatever memory there is."""
-    stages = Stages(monkeypatch, Usage(184, 0), Usage(190, stack), body=GROUP)
-    made: dict[object, int | None] = dict(zip((Usage(184, 0), Usage(190, stack)), clocks, strict=True))
-    monkeypatch.setattr(advice, "mma_loops", lambda cubin: _special(made[cubin[1]]))
-    text = expected or stages.text
-    assert stages.run(shared=shared * 1024) == (text, text)
-    assert len(stages.assembled) == calls
-
-
-def _special(clocks: int | None) -> Loops | None:
-    return None if clocks is None else Loops(clocks, 4, special=True)
-
-
-@pytest.mark.parametrize(
-    ("shared", "products", "special", "columns", "ctas"),
-    [
-        (70, 3, False, 32, 3),
-        (70, 3, True, 32, None),
-        (70, 4, False, 32, None),  # 62.5 clocks for each: the products take longer
-        (70, 1, False, 128, 3),
-        (70, 2, False, 128, None),  # 128 clocks for those of one group, 768 for those of six
-        (150, 3, False, 32, 1),
-        (150, 3, True, 32, 1),
-        (150, 4, False, 32, 1),
-        (150, 2, False, 128, 1),
-        (150, 4, False, 128, None),  # 256 clocks for those of one group
-    ],
-)
-def test_loops_that_hide_behind_another_cta_stay(
-    monkeypatch: pytest.MonkeyPatch, shared: int, products: int, special: bool, columns: int, ctas: int | None
-) -> None:
-    """64 registers a thread: three CTAs find 70 KiB each; with 150 KiB, one does."""
-    stages = Stages(monkeypatch, Usage(64, 0), Usage(64, 0), body=GROUP.replace("n32", f"n{columns}"))
-
-    def loops(cubin: Any) -> Loops:
-        return Loops(240 if ".minnctapersm" in cubin[0] else 250, products, special)
-
-    monkeypatch.setattr(advice, "mma_loops", loops)
-    text = stages.run(shared=shared * 1024)[0]
-    assert re.findall(r"^\.minnctapersm (\d+)$", text, re.M) == ([] if ctas is None else [str(ctas)])
-    assert len(stages.assembled) == (1 if ctas is None else 2)
-
-
-@pytest.mark.parametrize(("registers", "calls"), [(64, 2), (65, 1), (80, 1), (88, 2), (102, 2), (103, 1)])
-def test_loops_that_have_nearly_all_registers_stay(
-    monkeypatch: pytest.MonkeyPatch, registers: int, calls: int
-) -> None:
-    """Three CTAs have 80 registers a thread, two 128: where they use four fifths of them, ptxas saves none."""
-    stages = Stages(monkeypatch, *(Usage(registers, 0),) * 2, body=GROUP)
-    monkeypatch.setattr(advice, "mma_loops", lambda cubin: Loops(250, 3, special=False))
-    stages.run(shared=70 * 1024)
-    assert len(stages.assembled) == calls
-
-
-def test_loops_with_other_products_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unrolled by another number, or with one loop more, a turn is another amount of work."""
-    stages = Stages(monkeypatch, Usage(184, 0), Usage(184, 0), body=GROUP)
-    monkeypatch.setattr(
-        advice,
-        "mma_loops",
-        lambda cubin: Loops(130, 2, True) if ".minnctapersm" in cubin[0] else Loops(250, 4, True),
-    )
-    assert stages.run(shared=90 * 1024)[0] == stages.text
-
-
-def test_loops_that_wait_for_memory_behind_their_products_are_placed_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """They are, also where clocks are hardly more than those of products; a wait counts for many clocks."""
-    for before, after, taken in ((1, 0, True), (0, 0, False), (0, 1, False), (2, 2, False)):
-        stages = Stages(monkeypatch, Usage(184, 0), Usage(184, 0), body=GROUP)
-
-        def loops(cubin: Any, before: int = before, after: int = after) -> Loops:
-            now = ".minnctapersm" in cubin[0]
-            return Loops(260 if now else 250, 4, False, after if now else before)
-
-        monkeypatch.setattr(advice, "mma_loops", loops)
-        text = stages.run(shared=90 * 1024)[0]
-        assert (".minnctapersm" in text) == taken
-        assert advice.covered(Loops(256, 4, False, before), [128], near=1.1) == (before == 0)
 
 
 def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:
@@ -423,6 +287,38 @@ def test_it_is_not_tried_where_it_would_not_help(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Stages, "TEXT", BOUNDED.replace("128", "140"))
     assert bounded.run()[0] == Stages.TEXT
     assert len(bounded.assembled) == 1
+
+
+@pytest.mark.parametrize(("own_warps", "expected"), [(None, BOUNDED), (8, BOUNDED), (4, Stages.TEXT)])
+def test_warps_of_regions_get_no_bound(
+    monkeypatch: pytest.MonkeyPatch, own_warps: int | None, expected: str
+) -> None:
+    """A CTA has eight warps; where the kernel asked for four, the others are those of regions."""
+    stages = Stages(monkeypatch, Usage(136, 0), Usage(128, 0))
+    assert stages.run(own_warps=own_warps)[0] == expected
+    spilling = Stages(monkeypatch, Usage(32, 8), Usage(40, 0))
+    assert spilling.run(own_warps=own_warps)[0] == _for_ctas(6)
+
+
+@pytest.mark.parametrize(
+    ("threads", "metadata", "most"),
+    [
+        (256, {}, 8),  # 64 warps
+        (256, {"shared": None}, 8),
+        (256, {"shared": 0}, 8),
+        (16, {}, 64),
+        (256, {"shared": 56 * 1024 - 1024}, 4),  # 228 KiB, 1 KiB of which each CTA needs beside its own
+        (256, {"shared": 57 * 1024 - 1023}, 3),
+        (256, {"shared": 57 * 1024 - 1024}, 4),
+        (256, {"tmem_size": 128}, 4),
+        (256, {"tmem_size": 256, "shared": 1024}, 2),
+        (256, {"tmem_size": 64, "shared": 100 * 1024}, 2),
+    ],
+)
+def test_what_limits_ctas(threads: int, metadata: dict[str, Any], most: int) -> None:
+    limits = limits_of(threads, metadata, target("cuda:90"))
+    assert (limits.most, limits.warps, limits.whole) == (most, max(1, threads // 32), True)
+    assert limits.ctas(255) == min(most, 1 if threads == 256 else 8)
 
 
 def test_what_ails_the_kernel_is_raised_where_it_always_is(monkeypatch: pytest.MonkeyPatch) -> None:

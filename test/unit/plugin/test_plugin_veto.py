@@ -18,12 +18,8 @@ import triton_linear
 from triton_linear import pipeline, wrapping
 from triton_linear.hook import pinned
 from triton_linear.kept import store
-from triton_linear.kept.registers import KeptDirectives
-from triton_linear.lowering.target.targets import target
-from triton_linear.passes import pipeline as pipeline_of_passes
-from triton_linear.ptxas import advice, registers
+from triton_linear.ptxas import registers
 from triton_linear.ptxas.cubin import Usage
-from triton_linear.ptxas.warp_clocks import WarpClocks
 from triton_linear.report import Outcome, Report
 from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
@@ -54,7 +50,7 @@ def compiled(target: Any = CUDA, **options: Any) -> tuple[Any, list[Report]]:
 
 
 def spilling(monkeypatch: pytest.MonkeyPatch, stacks: dict[bytes, int]) -> list[bytes]:
-    """Cubins have these bytes of stack, others none, and spill often; returns those that were asked about."""
+    """Cubins have these bytes of stack, others none; returns those that were asked about."""
     asked: list[bytes] = []
 
     def usage(cubin: Any) -> Usage | None:
@@ -64,65 +60,31 @@ def spilling(monkeypatch: pytest.MonkeyPatch, stacks: dict[bytes, int]) -> list[
         return Usage(255, stacks.get(cubin, 0))  # all that a thread can have, so ptxas is told of no more
 
     monkeypatch.setattr(registers, "usage", usage)
-    monkeypatch.setattr(advice, "spilled_part", lambda *_: 0.5)
     return asked
 
 
 @pytest.mark.parametrize(
-    ("ours_spills", "stock_spills", "vetoed"), [(8, 0, True), (8, 4, True), (8, 8, True), (8, 16, False)]
+    ("ours_spills", "stock_spills", "taken"), [(20, 0, 0), (19, 0, None), (40, 20, 0), (40, 21, 1), (40, 80, 1)]
 )
 def test_more_spills_are_not_taken(
     codes: tuple[bytes, bytes],
     monkeypatch: pytest.MonkeyPatch,
     ours_spills: int,
     stock_spills: int,
-    vetoed: bool,
+    taken: int | None,
 ) -> None:
-    stock, ours = codes
-    spilling(monkeypatch, {stock: stock_spills, ours: ours_spills})
+    """More by 20 bytes. taken: the kernel, stock Triton's or ours; None: ours, and no other is compiled."""
+    asked = spilling(monkeypatch, {codes[0]: stock_spills, codes[1]: ours_spills})
     kernel, (report,) = compiled()
-    assert kernel.asm["cubin"] == (stock if vetoed else ours)
-    assert report.outcome is (Outcome.LEFT if vetoed else Outcome.CONVERTED)
-    assert bool(report.conversions) != vetoed
+    assert kernel.asm["cubin"] == codes[taken != 0]
+    assert (codes[0] in asked, "veto" in report.seconds) == (taken is not None, taken is not None)
+    assert report.outcome is (Outcome.LEFT if taken == 0 else Outcome.CONVERTED)
+    assert bool(report.conversions) == (taken != 0)
     said = f"it would spill {ours_spills} bytes in each thread, stock Triton's spills {stock_spills}"
-    assert (said in report.remarks) == vetoed
-    assert report.seconds["veto"] > 0
+    assert (said in report.remarks) == (taken == 0)
 
 
-@pytest.mark.parametrize(
-    ("stock_clocks", "ctas", "vetoed"), [(111, 1, False), (110, 1, True), (None, 1, True), (111, 2, True)]
-)
-def test_more_spills_are_taken_where_warps_take_fewer_clocks(
-    codes: tuple[bytes, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    stock_clocks: int | None,
-    ctas: int,
-    vetoed: bool,
-) -> None:
-    """A warp of ours takes 100 clocks. ctas: those of stock Triton's that are resident; of ours one is."""
-    stock, ours = codes
-    spilling(monkeypatch, {ours: 8})
-    paces = {ours: advice.Pace(100, 1), stock: advice.UNKNOWN_PACE}
-    if stock_clocks is not None:
-        paces[stock] = advice.Pace(stock_clocks, ctas)
-    monkeypatch.setattr(advice.CtaLimits, "pace", lambda _, made: paces[made.code])
-    kernel, (report,) = compiled(strict=True)
-    assert kernel.asm["cubin"] == (stock if vetoed else ours)
-    assert ("it would spill 8 bytes in each thread, stock Triton's spills 0" in report.remarks) == vetoed
-
-
-@pytest.mark.parametrize(("part", "compared"), [(0.0029, False), (0.003, True), (None, True)])
-def test_few_spills_are_not_compared(
-    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, part: float | None, compared: bool
-) -> None:
-    asked = spilling(monkeypatch, {codes[1]: 8})
-    monkeypatch.setattr(advice, "spilled_part", lambda *_: part)
-    kernel, (report,) = compiled(strict=True)
-    assert (codes[0] in asked, "veto" in report.seconds) == (compared, compared)
-    assert kernel.asm["cubin"] == codes[0 if compared else 1]
-
-
-@pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (16, 1)])
+@pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (80, 1)])
 def test_what_comparing_has_shown_is_kept(
     codes: tuple[bytes, bytes],
     monkeypatch: pytest.MonkeyPatch,
@@ -133,7 +95,7 @@ def test_what_comparing_has_shown_is_kept(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.setattr(store, "read", READ)
     monkeypatch.setattr(store, "write", WRITE)
-    asked = spilling(monkeypatch, {codes[0]: stock_spills, codes[1]: 8})
+    asked = spilling(monkeypatch, {codes[0]: stock_spills, codes[1]: 40})
     kernel, (report,) = compiled()
     assert kernel.asm["cubin"] == codes[taken] and codes[0] in asked
     with monkeypatch.context() as patched:
@@ -162,7 +124,7 @@ def test_what_comparing_has_shown_holds_for_stages_as_they_were(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.setattr(store, "read", READ)
     monkeypatch.setattr(store, "write", WRITE)
-    asked = spilling(monkeypatch, {codes[0]: 0, codes[1]: 8})
+    asked = spilling(monkeypatch, {codes[0]: 0, codes[1]: 40})
 
     def changing(comment: str, then: Any = None) -> Any:
         def hook(*arguments: Any) -> Any:
@@ -210,7 +172,7 @@ def test_what_is_kept_has_the_remarks_before_it(
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.setattr(store, "read", READ)
     monkeypatch.setattr(store, "write", WRITE)
-    spilling(monkeypatch, {codes[1]: 8})
+    spilling(monkeypatch, {codes[1]: 40})
     fits = LLIRStage._first_that_fits
 
     def remarking(self: LLIRStage, *given: Any) -> Any:
@@ -222,112 +184,10 @@ def test_what_is_kept_has_the_remarks_before_it(
     first, known = compiled()[1][0], compiled()[1][0]
     assert first.outcome is Outcome.LEFT and "said before" in first.remarks
     assert replace(known, seconds={}) == replace(first, seconds={})
-    monkeypatch.setattr(registers, "advise", lambda *_: advice.Advice(".maxnreg 40"))
+    monkeypatch.setattr(registers, "advise", lambda *_: ".maxnreg 40")
     kernel, (report,) = compiled(everywhere=True)
     assert report.outcome is Outcome.LEFT and ".maxnreg" not in kernel.asm["ptx"]
     assert ".maxnreg" in compiled(everywhere=True, cache=False, assign=False, lower=False)[0].asm["ptx"]
-
-
-@pytest.mark.parametrize(
-    ("clocks", "stalls", "saved", "stock_spills", "vetoed"),
-    [
-        (111, True, 0.0, 0, True),
-        (110, True, 0.0, 0, False),
-        (111, False, 0.0, 0, False),
-        (111, True, 0.1, 8, True),
-        (111, True, 0.2, 0, False),
-    ],
-)
-def test_a_kernel_whose_warps_stall_gives_way_to_a_faster_one(
-    codes: tuple[bytes, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    clocks: int,
-    stalls: bool,
-    saved: float,
-    stock_spills: int,
-    vetoed: bool,
-) -> None:
-    """Those of stock Triton take 100 clocks. Neither is compiled again to find that out once more."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(store, "read", READ)
-    monkeypatch.setattr(store, "write", WRITE)
-    stock, ours = codes
-    spilling(monkeypatch, {stock: stock_spills})
-    times = {stock: WarpClocks(100, 0), ours: WarpClocks(clocks, 0)}
-    monkeypatch.setattr(advice, "warp_clocks", lambda cubin, *_: times[cubin])
-    asked: list[object] = []
-
-    def stalled(cubin: object, *_: object) -> float:
-        asked.append(cubin)
-        return 0.5 if stalls else 0.1
-
-    monkeypatch.setattr(advice, "arithmetic_waits", stalled)
-    monkeypatch.setattr(pipeline_of_passes, "_saved_by_layouts", lambda _: saved)
-    monkeypatch.setattr(advice.CtaLimits, "ctas", lambda *_: 1)
-    again: list[object] = []
-    others = LLIRStage.others
-
-    def counted(stage: LLIRStage, llir: object) -> Any:
-        for number, found in enumerate(others(stage, llir)):
-            again.extend([llir] * (not number))
-            yield found
-
-    monkeypatch.setattr(LLIRStage, "others", counted)
-    said = f"a warp would take {clocks} clocks by its instructions, stock Triton's takes 100"
-    for _ in range(2):
-        kernel, (report,) = compiled()
-        assert kernel.asm["cubin"] == (stock if vetoed else ours)
-        assert report.outcome is (Outcome.LEFT if vetoed else Outcome.CONVERTED)
-        assert (said in report.remarks) == vetoed
-    assert (asked, len(again)) == ([ours], int(stalls and saved < 0.2))
-
-
-@pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize("directive", ["", ".maxnreg 64"])
-def test_what_stalls_with_its_directive_is_compared(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, directive: str, kept: bool
-) -> None:
-    """By the assembly that is taken. What is kept on disk says so again, without a walk."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(store, "read", READ)
-    monkeypatch.setattr(store, "write", WRITE)
-    monkeypatch.setattr(registers, "usage", lambda _: Usage(64, 0))
-    monkeypatch.setattr(registers, "advise", lambda *_: advice.Advice(directive) if directive else None)
-    walked: list[object] = []
-
-    def stalls(text: str, made: advice.Assembled, limits: object) -> bool:
-        walked.append(made.code)
-        return (".maxnreg" in str(made.code)) == bool(directive)
-
-    monkeypatch.setattr(registers, "stalls", stalls)
-    text = ".visible .entry k()\n.reqntid 256\n{\nret;\n}\n"
-    for again in (False, True):
-        walked.clear()
-        assembler = registers.Assembler(
-            lambda src, _: str(src),
-            lambda src, _: str(src),
-            lambda: True,
-            lambda: target("cuda:90"),
-            decisions=KeptDirectives(lambda: "") if kept else None,
-        )
-        taken = assembler.ptx(text, {})
-        assert (directive in str(taken)) and assembler.stalls
-        assert len(walked) == int(not (again and kept))
-        assembler.ptx(None, {})
-        assert not assembler.stalls
-
-
-@pytest.mark.parametrize("unknown", [0, 1])
-def test_an_unknown_pace_decides_nothing(
-    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, unknown: int
-) -> None:
-    spilling(monkeypatch, {})
-    monkeypatch.setattr(registers, "stalls", lambda *_: True)
-    paces = dict(zip(codes, [advice.Pace(100, 1), advice.Pace(200, 1)], strict=True))
-    paces[codes[unknown]] = advice.UNKNOWN_PACE
-    monkeypatch.setattr(advice.CtaLimits, "pace", lambda _, made: paces[made.code])
-    assert compiled(strict=True)[0].asm["cubin"] == codes[1]
 
 
 def test_the_metadata_is_that_of_the_kernel_taken(
@@ -340,7 +200,7 @@ def test_the_metadata_is_that_of_the_kernel_taken(
             yield found, metadata | {"theirs": True}
 
     monkeypatch.setattr(LLIRStage, "others", marked)
-    spilling(monkeypatch, {codes[1]: 8})
+    spilling(monkeypatch, {codes[1]: 40})
     stock = compile_kernel(row_sums)
     found, _ = compiled()
     assert found.metadata.theirs
@@ -356,7 +216,6 @@ def test_what_spills_nothing_is_assembled_once(
     asked = spilling(monkeypatch, {})
     again: list[object] = []
     monkeypatch.setattr(LLIRStage, "others", lambda *given: again.append(given))
-    monkeypatch.setattr(advice, "spilled_part", None)  # nor is it walked through to count spills
     _, (report,) = compiled(strict=True)
     assert (set(asked), again, report.outcome) == ({codes[1]}, [], Outcome.CONVERTED)
     assert "veto" not in report.seconds
@@ -365,7 +224,7 @@ def test_what_spills_nothing_is_assembled_once(
 def test_what_measuring_decides_is_not_vetoed(
     codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spilling(monkeypatch, {codes[1]: 8})
+    spilling(monkeypatch, {codes[1]: 40})
     assert compiled(keyed=True)[1][0].outcome is Outcome.CONVERTED
     assert compiled()[1][0].outcome is Outcome.LEFT
     assert compiled(occupancy=False)[1][0].outcome is Outcome.CONVERTED
@@ -377,7 +236,7 @@ def test_what_somebody_else_has_changed_is_not_vetoed(
     """The LLVM IR that a user has put in its place is compiled, whatever it spills."""
     llir = tmp_path / "changed.llir"
     llir.write_text(compiled()[0].asm["llir"] + "; changed\n")
-    spilling(monkeypatch, {codes[1]: 8})
+    spilling(monkeypatch, {codes[1]: 40})
     with pinned(Options()) as reports:
         kernel = compile_kernel(row_sums, ir_override=str(llir))
     assert (kernel.asm["cubin"], reports[0].outcome) == (codes[1], Outcome.CONVERTED)
@@ -394,13 +253,13 @@ def test_metadata_that_somebody_else_adds_stays(
         return llir
 
     monkeypatch.setattr(LLIRStage, "__call__", adding)
-    spilling(monkeypatch, {codes[1]: 8})
+    spilling(monkeypatch, {codes[1]: 40})
     kernel, (report,) = compiled()
     assert (kernel.asm["cubin"], kernel.metadata.added, report.outcome) == (codes[0], 1, Outcome.LEFT)
 
 
 def test_a_failure_to_compare_leaves_ours(codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    spilling(monkeypatch, {codes[1]: 8})
+    spilling(monkeypatch, {codes[1]: 40})
 
     def fail(self: object, llir: object) -> None:
         raise ValueError("nothing to compare with")
@@ -438,7 +297,7 @@ def test_a_listener_that_raises_is_heard_behind_the_veto(
     def listener(report: Report) -> None:
         raise KeyError(report.kernel)
 
-    spilling(monkeypatch, {codes[1]: 8})
+    spilling(monkeypatch, {codes[1]: 40})
     with triton_linear.enabled(on_report=listener), pytest.warns(triton_linear.ReportWarning, match="row_sums"):
         compile_kernel(row_sums)
     with triton_linear.enabled(on_report=listener, strict=True), pytest.raises(KeyError, match="row_sums"):

@@ -109,7 +109,7 @@ def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pyte
             return kept(how)
 
         monkeypatch.setattr(module, name, seen)
-        for changes in ({}, {"ptxas_options": "-O1"}, {"register_thresholds": "serial_loads=0"}):
+        for changes in ({}, {"ptxas_options": "-O1"}, {"register_thresholds": "more_ctas=1"}):
             with pinned(Options(**changes)):  # type: ignore[arg-type]
                 compile_kernel(row_sums)
         assert len(set(keys)) == len(keys) == 3
@@ -117,13 +117,13 @@ def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pyte
 
 def test_variants_that_set_the_same_do_not_combine() -> None:
     registers = frozenset({Part.ASSEMBLY})
-    first = Variant("first", "", {"register_thresholds": "serial_loads=1,more_ctas=2"}, registers)
-    second = Variant("second", "", {"register_thresholds": "serial_loads=3"}, registers)
+    first = Variant("first", "", {"register_thresholds": "more_ctas=2"}, registers)
+    second = Variant("second", "", {"register_thresholds": "more_ctas=3"}, registers)
     third = Variant("third", "", {"register_thresholds": "registers_near=3"}, registers)
     assert not first.combines(second) and first.combines(third)
     changes = first.combined(third).changes or {}
     policy = target(f"cuda:90{{{changes['register_thresholds']}}}").policy
-    assert (policy.serial_loads, policy.more_ctas, policy.registers_near) == (1, 2, 3)
+    assert (policy.more_ctas, policy.registers_near) == (2, 3)
 
 
 def test_what_is_compiled_without_a_decision_has_no_refinements() -> None:
@@ -133,7 +133,7 @@ def test_what_is_compiled_without_a_decision_has_no_refinements() -> None:
 
 def test_variants_of_different_parts_combine() -> None:
     found = {
-        frozenset(name.split("+")) - {"second"} for name in refinements("second", [*VARIANTS, "third+roomy"])
+        frozenset(name.split("+")) - {"second"} for name in refinements("second", [*VARIANTS, "third+bounded"])
     }
     others = VARIANTS.keys() - {"stock", "ours", "second", "third", "eager", "lower"}
     assert found == {frozenset({name}) for name in others}
@@ -142,15 +142,15 @@ def test_variants_of_different_parts_combine() -> None:
     assert set(refinements("stock+lavish", VARIANTS)) == {
         variant(f"stock+lavish+{name}").name for name in assembled - {"lavish", "thrifty"}
     }
-    changes = variant("second+latency+matrices+roomy+lavish").changes
+    changes = variant("second+latency+matrices+bounded+lavish").changes
     assert changes == {
         "rank": 1,
         "thresholds": "likely_warps=0,matrix_load_bytes=8",
-        "register_thresholds": "serial_loads=0",
+        "register_thresholds": "more_ctas=1,registers_near=8",
         "ptxas_options": "--register-usage-level=10",
     }
-    assert variant("lavish+roomy+second").name == "second+roomy+lavish"
-    wrong = ("second+third", "lower+roomy+whole", "stock+second", "roomy+stock+second", "roomy+roomy")
+    assert variant("lavish+bounded+second").name == "second+bounded+lavish"
+    wrong = ("second+third", "lower+bounded+whole", "stock+second", "bounded+stock+second", "bounded+bounded")
     for name in (*wrong, "thrifty+lavish", "lower+second", "layouts+matrices"):
         with pytest.raises(ValueError, match="does not combine"):
             variant(name)
@@ -168,7 +168,7 @@ def test_directives_of_a_decision_are_kept_for_its_options(monkeypatch: pytest.M
     with pinned(Options(decisions="none", keyed=True)) as reports:
         compile_kernel(row_sums)
     key = (reports[0].key, "cuda:90", ptxas_version("cuda:90"))
-    for name in ("ours", "thrifty", "lavish", "roomy"):
+    for name in ("ours", "thrifty", "lavish", "bounded"):
         monkeypatch.setattr(setting, "load", lambda place, name=name: Decisions({key: name}, name))
         with pinned(Options()) as reports:
             compile_kernel(row_sums)

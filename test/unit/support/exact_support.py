@@ -27,10 +27,9 @@ def target_of(root: Module) -> str:
 
 
 def passed(text: str, options: PipelineOptions) -> Module:
-    """A module after the pipeline, as far as the machine knows what that makes; none is left as alike."""
+    """A module after the pipeline, as far as the machine knows what that makes."""
     root = upstream(text)
-    gpu = f"{target_of(root)}{{leaves_alike=0}}"
-    return after(root, *(each for each in pipeline(options, gpu) if each.name not in CALLS))
+    return after(root, *(each for each in pipeline(options, target_of(root)) if each.name not in CALLS))
 
 
 def after(root: Module, *steps: Any) -> Module:

@@ -9,7 +9,7 @@ from diff_kernels import converted, copy
 
 from triton_linear.dialect import bridge
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas.cubin import code, loops, mma_loops
+from triton_linear.ptxas.cubin import code, loops
 from triton_linear.tools.diff import assembly
 from triton_linear.tools.diff.assembly import instructions
 from triton_linear.tools.diff.compiled import CompiledKernel
@@ -249,6 +249,5 @@ def test_a_loop_of_a_cubin_has_clocks() -> None:
     found = loops(cubin)
     assert found
     assert all(loop.first < loop.last and loop.clocks >= loop.last - loop.first for loop in found)
-    assert mma_loops(cubin) is None
     assert loops(b"none") is None
     assert code(b"none") is None

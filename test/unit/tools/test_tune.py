@@ -122,27 +122,27 @@ def test_grids_are_decided_together(play: Play, script: str) -> None:
 def test_grids_with_refinements_of_different_variants_take_what_all_have(play: Play, script: str) -> None:
     """Refinements of what is fastest on one grid are not measured on another."""
     play.speeds = {
-        "mixed-1": {"stock": 1.0, "second": 1.9, "third": 1.2, "second+roomy": 2.0},
-        "mixed-2": {"stock": 1.0, "second": 1.5, "third": 1.6, "third+roomy+lavish": 1.7},
+        "mixed-1": {"stock": 1.0, "second": 1.9, "third": 1.2, "second+bounded": 2.0},
+        "mixed-2": {"stock": 1.0, "second": 1.5, "third": 1.6, "third+bounded+lavish": 1.7},
     }
     assert main(["tune", script]) == 0
     assert decided() == {"mixed": "second"}
 
 
 def test_what_the_last_phase_confirms_is_not_replaced_by_what_looked_faster_before() -> None:
-    times = {"stock": [100.0] * 9, "ours": [100.0] * 9, "second+roomy": [95.0] * 9}
+    times = {"stock": [100.0] * 9, "ours": [100.0] * 9, "second+bounded": [95.0] * 9}
     contest = {
         **dict.fromkeys(("digest", "target", "gpu", "ptxas", "triton", "package"), ""),
         "alike": {},
-        "exact": {"second+roomy": True},
+        "exact": {"second+bounded": True},
         "first": {"second": {"ratio": 1.09, "low": 1.01, "high": 1.2}},
-        "best": "second+roomy",
+        "best": "second+bounded",
         "second": [times, times],
         "microseconds": 100.0,
     }
     records = [{"kernel": "key", "name": "name", "grid": [1]}, {"kernel": "key", "mode": CONTEST, **contest}]
     (kernel,) = figures.tuned(figures.contested(records))
-    assert (kernel.variant, kernel.exact) == ("second+roomy", True)
+    assert (kernel.variant, kernel.exact) == ("second+bounded", True)
 
 
 def test_a_variant_that_crashes_costs_only_itself(
@@ -275,12 +275,12 @@ def test_variants_of_checked_decisions_are_measured(
         return play.run(plan, loud, command, **rest)
 
     monkeypatch.setattr(command, "run_child", seen)
-    play.speeds["matmul-1"] = {"stock": 1.0, "ours": 1.25, "second+roomy": 1.5}
+    play.speeds["matmul-1"] = {"stock": 1.0, "ours": 1.25, "second+bounded": 1.5}
     assert main(["tune", script]) == 0
     assert main(["tune", "--check", script]) == 0
     first, second = plans
     assert not first.decided
-    assert second.decided == {name: [taken] for name, taken in (ALL | {"matmul": "second+roomy"}).items()}
+    assert second.decided == {name: [taken] for name, taken in (ALL | {"matmul": "second+bounded"}).items()}
 
 
 # Files, pictures
@@ -314,10 +314,10 @@ def test_only_some_variants_are_tried(play: Play, script: str, monkeypatch: pyte
     )
     with pytest.raises(ValueError, match="no variant 'fastest'"):
         command.tune(script, variants=["fastest"])
-    assert main(["tune", "--variants", "second+roomy,lower", script]) == 0
-    assert plans[-1].modes == ["stock", "ours", "lower", "second+roomy"]
-    command.tune(script, variants=["second+roomy"])
-    assert plans[-1].modes == ["stock", "ours", "second+roomy"]
+    assert main(["tune", "--variants", "second+bounded,lower", script]) == 0
+    assert plans[-1].modes == ["stock", "ours", "lower", "second+bounded"]
+    command.tune(script, variants=["second+bounded"])
+    assert plans[-1].modes == ["stock", "ours", "second+bounded"]
 
 
 def test_a_child_has_the_time_that_it_was_given_and_patience(tmp_path: Path) -> None:
