@@ -85,7 +85,7 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
         "variant",
         type=_variant,
         metavar="VARIANT",
-        help=f"{', '.join(VARIANTS)}; + combines those that change different things, as in second+roomy",
+        help=f"{', '.join(VARIANTS)}; + combines those that change different things, as in second+bounded",
     )
     by_hand.add_argument(
         "--gpu", help="what the GPU is called, as 'NVIDIA H200' (default: what this machine has)"
