@@ -13,14 +13,15 @@ warp-specialised regions.
 Memory. A kernel with `mma.sync`, of which fewer CTAs fit in memory than by registers, gets the number that
 fits: ptxas then loads operands of MMAs earlier.
 
-The kernel is assembled once more with its directive. It keeps it if it then spills nothing, or less.
+The kernel is assembled once more with its directive. It keeps it if it then spills less, or nothing; with a
+bound, if it spills hardly anything.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.ptxas.cubin import Usage
@@ -35,6 +36,9 @@ CTAS = ".minnctapersm"
 """The directive that says how many CTAs registers must suffice for."""
 _MMA = re.compile(r"^\s*mma\.sync\b", re.M)
 _WORD = 4
+MORE: Final = 20
+"""Bytes of a thread: who spills less than that more does not spill more. A word or four are moved out of a loop
+or are none the slower; an AMD kernel has as much on its stack for other reasons."""
 _TENSOR_COLUMNS = 512
 """Columns of tensor memory of a multiprocessor (PTX ISA, tensor memory)."""
 
@@ -98,6 +102,8 @@ def advise(text: str, usage: Usage, limits: CtaLimits) -> str:
     return ""
 
 
-def serves(usage: Usage, before: Usage) -> bool:
+def serves(directive: str, usage: Usage, before: Usage) -> bool:
     """True if a kernel keeps its directive. usage, before: of a thread with it and without."""
+    if directive.startswith(BOUND):
+        return usage.stack < MORE  # another CTA is worth a word or four
     return not usage.stack or usage.stack < before.stack

@@ -133,7 +133,7 @@ class Assembler:
         bounded = _with(directive, text, threads)
         with self._again(), held_back() as printed:
             now = self._assembled(bounded, metadata)
-        if now is None or not serves(now.usage, before.usage):
+        if now is None or not serves(directive, now.usage, before.usage):
             self._made, self._failed = (text, before.code), None
             return text, KeptDirective("", before.usage.stack)
         print(printed.getvalue(), end="")

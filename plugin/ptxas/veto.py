@@ -16,13 +16,11 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, Protocol
 
 from triton_linear.dialect.records import dataclass
+from triton_linear.ptxas.advice import MORE
 from triton_linear.ptxas.output import held_back
 
 Metadata = MutableMapping[str, Any]
 Stage = Callable[[object, Metadata], object]
-MORE: Final = 20
-"""Bytes of a thread: who spills less than that more does not spill more. A word or four are moved out of a loop
-or are none the slower; an AMD kernel has as much on its stack for other reasons."""
 _SMALL_CODE: Final = 128 * 1024
 """The most characters of PTX or AMDGCN of a kernel that is compiled a third time. Of more than that Triton
 takes two to ten seconds for one version."""

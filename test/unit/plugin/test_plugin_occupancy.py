@@ -174,7 +174,8 @@ BOUNDED = Stages.TEXT.replace(".reqntid 256", ".reqntid 256\n.maxnreg 128")
     [
         ((Usage(136, 0), Usage(128, 0)), BOUNDED, 2),
         ((Usage(136, 8), Usage(128, 8)), Stages.TEXT, 2),  # with more registers it would spill as much
-        ((Usage(136, 0), Usage(128, 8)), Stages.TEXT, 2),  # it would spill
+        ((Usage(136, 0), Usage(128, 16)), BOUNDED, 2),  # for another CTA it may spill four words
+        ((Usage(136, 0), Usage(128, 20)), Stages.TEXT, 2),
         ((Usage(136, 0), None), Stages.TEXT, 2),
         ((Usage(136, 0), RuntimeError("ptxas")), Stages.TEXT, 2),
         ((Usage(128, 0),), Stages.TEXT, 1),
