@@ -237,6 +237,15 @@ def test_threads_launch_each_once(gpu: LaunchingDriver, monkeypatch: pytest.Monk
     assert gpu.launched[-1] != contest.stock
 
 
+def test_stock_tritons_kernel_has_the_key_that_it_has_without_the_plugin(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Contested(gpu, monkeypatch).kernel.hash
+    triton_linear.uninstall()
+    transposed.device_caches.clear()
+    assert transposed.warmup(*pointers(), grid=(1,), **SIZE).hash == found
+
+
 def test_a_warmup_and_other_settings_get_ours_at_once(
     gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
