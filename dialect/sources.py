@@ -1,4 +1,4 @@
-"""A digest of this package's sources: cached results of other sources are not valid."""
+"""Which sources, and which emitted code, results are of: those of others are not valid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
+CODE_VERSION: Final = "1"
+"""Raised when the code of some kernel changes; a test sees that (`test_code_version`). What was measured of
+another version does not hold. Comments, and changes that leave all code as it is, do not raise it."""
 _SOURCES = ("triton_linear", "triton_linear.dialect", "triton_linear.passes", "triton_linear.lowering")
 
 

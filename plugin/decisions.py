@@ -267,7 +267,7 @@ NO_DECISIONS: Final = Decisions()
 
 
 def load(place: str) -> Decisions:
-    """The decisions at `place` that hold for this machine, its Triton and these sources.
+    """The decisions at `place` that hold for this machine, its Triton and this version of emitted code.
 
     Raises DecisionError if they cannot be read. The user's own file may be missing, or in a folder without
     access: then there are no decisions.
@@ -277,11 +277,11 @@ def load(place: str) -> Decisions:
     path = file_of(place)
     if not place and not os.path.exists(path):
         return NO_DECISIONS
-    from triton_linear.dialect.sources import source_digest
+    from triton_linear.dialect.sources import CODE_VERSION
     from triton_linear.dialect.triton_versions import found
     from triton_linear.gpus import gpu_names
 
-    return Decisions.among(decisions_in(path), found() or "", source_digest(), gpu_names())
+    return Decisions.among(decisions_in(path), found() or "", CODE_VERSION, gpu_names())
 
 
 def file_of(place: str) -> Path:

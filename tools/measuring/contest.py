@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.decisions import ptxas_version
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.measuring import choose, compiling
 from triton_linear.tools.measuring.beside import in_processes
@@ -153,7 +153,7 @@ class Contest(Child):
             ptxas=ptxas_version(field.target),
             gpu=self._gpu(),
             triton=installed() or "",
-            package=source_digest(),
+            package=CODE_VERSION,
             alike=field.alike,
             exact=field.exact,
             first={name: vars(ratio) for name, ratio in first.items()},

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from triton_linear.decisions import Decision, DecisionError, DecisionFile, default_file
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.dialect.verdicts import folder as own_folder
 from triton_linear.gpus import gpu_names
@@ -152,11 +152,11 @@ def tune(
 
 
 def _by_kernel(decisions: Iterable[Decision]) -> dict[str, list[str]]:
-    """The variants of the decisions that hold for this Triton and these sources, by the kernel's digest."""
+    """The variants of the decisions that hold for this Triton and emitted code, by the kernel's digest."""
     found = defaultdict[str, list[str]](list)
     for each in decisions:
         about = each.circumstances
-        if (about.triton, about.package) == (installed(), source_digest()):
+        if (about.triton, about.package) == (installed(), CODE_VERSION):
             found[about.kernel].append(each.variant)
     return {kernel: list(dict.fromkeys(names)) for kernel, names in found.items()}
 
@@ -165,7 +165,7 @@ def _digest(plan: MeasuringPlan, keep: bool) -> str:
     """The digest that identifies a run: a run with an equal digest can resume an interrupted one."""
     script = plan.script if plan.module else str(Path(plan.script).resolve())
     place = sorted(gpu_names())
-    identity = [script, plan.arguments, plan.modes, plan.grids, installed(), source_digest(), place, keep]
+    identity = [script, plan.arguments, plan.modes, plan.grids, installed(), CODE_VERSION, place, keep]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 

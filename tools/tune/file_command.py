@@ -22,7 +22,7 @@ from triton_linear.decisions import (
     of_line,
     ptxas_version,
 )
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.support.errors import fail
@@ -76,7 +76,7 @@ def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
         table.add_column(name, overflow="fold")
     for each in known:
         about = each.circumstances
-        here = about.triton == installed() and about.package == source_digest()
+        here = about.triton == installed() and about.package == CODE_VERSION
         cells = (
             f"{each.name} {about.kernel[:8]}",
             each.variant,
@@ -168,7 +168,7 @@ def _set(file: DecisionFile, chosen: argparse.Namespace) -> int:
                 target,
                 installed() or "",
                 ptxas_version(target),
-                source_digest(),
+                CODE_VERSION,
             ),
             chosen.variant,
             name,

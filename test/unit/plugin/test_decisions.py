@@ -34,7 +34,7 @@ from triton_linear.decisions import (
     Decisions,
     DecisionWarning,
 )
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
 from triton_linear.hook import pinned
 from triton_linear.report import Outcome, Report
@@ -43,7 +43,7 @@ from triton_linear.tools.cli import main
 from triton_linear.variants import VARIANTS, variant
 
 H200 = "NVIDIA H200"
-HERE = Circumstances("k", H200, "cuda:90", found() or "", "12.9.86", source_digest())
+HERE = Circumstances("k", H200, "cuda:90", found() or "", "12.9.86", CODE_VERSION)
 DECIDED = Decision(HERE, "stock", "row_sums", 1.0, 0.99, 1.01, "2026-11-23")
 
 
@@ -76,7 +76,7 @@ def decide(file: DecisionFile, name: str, compiled_for: Any = CUDA, /, **other: 
     """Have the kernel of `compiled` be that variant; `other`: in other circumstances."""
     _, report = compiled(compiled_for, decisions="none", keyed=True)
     told = f"{compiled_for.backend}:{compiled_for.arch}"
-    about = Circumstances(report.key, "", told, found() or "", decisions.ptxas_version(told), source_digest())
+    about = Circumstances(report.key, "", told, found() or "", decisions.ptxas_version(told), CODE_VERSION)
     file.put([Decision(replace(about, **other), name, "row_sums", 1.1, 1.0, 1.2, "2026-11-23")])
 
 

@@ -18,11 +18,11 @@ from triton_linear.tools.tune import command
 PLAYED = '''
 """A child whose kernels take as long as SPEEDS says, each launch as often as its number."""
 import json, sys, time
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
 from triton_linear.tools.measuring.parent import end_with_parent
 
-TRITON, PACKAGE = found(), source_digest()
+TRITON, PACKAGE = found(), CODE_VERSION
 
 SPEEDS = json.loads(sys.argv[1])
 plan = json.load(open(sys.argv[2]))

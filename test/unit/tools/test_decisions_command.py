@@ -12,7 +12,7 @@ from tune_support import SPEEDS, Play, decided, play, script
 
 from triton_linear import decisions
 from triton_linear.decisions import Decision, DecisionFile, ptxas_version
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.hook import pinned
 from triton_linear.setting import Options
 from triton_linear.tools.cli import main
@@ -88,7 +88,7 @@ def test_a_kernel_is_decided_about_by_hand(
     assert "row_sums for cuda:90: stock" in capsys.readouterr().out
     (made,) = DecisionFile(decisions.default_file()).read()
     assert made.circumstances.ptxas == ptxas_version("cuda:90")
-    assert made.circumstances.package == source_digest()
+    assert made.circumstances.package == CODE_VERSION
     with pinned(Options()) as reports:
         support.compile_kernel(support.row_sums)
     assert reports[0].variant == "stock"

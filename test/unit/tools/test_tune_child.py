@@ -13,7 +13,7 @@ from measuring_support import FakeCuda, cuda
 from plugin_support import compile_kernel, double, row_sums
 
 from triton_linear.decisions import ptxas_version
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
 from triton_linear.hook import pinned
 from triton_linear.setting import Options
@@ -110,7 +110,7 @@ def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]
     assert (about.ptxas, about.triton, about.package) == (
         ptxas_version("cuda:90"),
         found(),
-        source_digest(),
+        CODE_VERSION,
     )
     assert not kernel.exact
     with pinned(Options(decisions="none", keyed=True)) as reports:

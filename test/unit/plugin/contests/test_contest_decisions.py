@@ -13,7 +13,7 @@ from triton import knobs
 import triton_linear
 from triton_linear import decisions, hook
 from triton_linear.decisions import Circumstances, Decision, DecisionFile
-from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
 from triton_linear.setting import Options
 
@@ -36,7 +36,7 @@ def test_a_decided_kernel_has_no_contest(
     ours, key = code_and_key(Options(decisions="none", keyed=True))
     place = tmp_path / "decisions.sqlite"
     target = "cuda:90"
-    about = Circumstances(key, "", target, found() or "", decisions.ptxas_version(target), source_digest())
+    about = Circumstances(key, "", target, found() or "", decisions.ptxas_version(target), CODE_VERSION)
     DecisionFile(place).put([Decision(about, variant, "transposed", 1.1, 1.0, 1.2, "2026-11-23")])
     jobs = kept_jobs(monkeypatch, gpu)
     transposed.device_caches.clear()
@@ -51,7 +51,7 @@ def test_a_decided_kernel_has_no_contest(
 
 def test_others_have_one(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place = tmp_path / "decisions.sqlite"
-    about = Circumstances("another", "", "cuda:90", found() or "", "", source_digest())
+    about = Circumstances("another", "", "cuda:90", found() or "", "", CODE_VERSION)
     DecisionFile(place).put([Decision(about, "ours", "transposed", 1.1, 1.0, 1.2, "2026-11-23")])
     jobs = kept_jobs(monkeypatch, gpu)
     transposed.device_caches.clear()

@@ -1,0 +1,54 @@
+"""`CODE_VERSION` is raised when emitted code changes, and only then.
+
+`test/data/code.json` has the version, and the digest of what each module of `test/data` becomes:
+
+    CODE_VERSION=write pytest test/unit/passes/test_code_version.py      # after the version was raised
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+
+import pytest
+from assign_support import DATA, MODULES, upstream
+from exact_support import target_of
+
+from triton_linear import pipeline
+from triton_linear.dialect import triton_versions
+from triton_linear.dialect.sources import CODE_VERSION
+from triton_linear.lowering.target.targets import target
+from triton_linear.passes.options import PipelineOptions
+
+RECORD = DATA.parent / "code.json"
+RELEASE = "3.9.0"
+"""Code differs between releases of Triton; the record is of this one."""
+pytestmark = pytest.mark.skipif(triton_versions.found() != RELEASE, reason="the record is of another Triton")
+
+
+def emitted() -> dict[str, str]:
+    """The digest of what each module becomes, without source locations."""
+    found = {}
+    for path in MODULES:
+        for exact in (False, True):
+            root = upstream(path)
+            made = pipeline.prepare(root, PipelineOptions(exact=exact), target(target_of(root)))
+            text = next(made.attempts()).text if made.differs else ""
+            bare = re.sub(r"loc\([^\n]*\)$|^#loc.*$", "", text, flags=re.M)
+            name = f"{path.relative_to(DATA).with_suffix('')}{' exact' if exact else ''}"
+            found[name] = hashlib.sha256(bare.encode()).hexdigest()[:16]
+    return found
+
+
+def test_another_code_is_another_version() -> None:
+    now = {"version": CODE_VERSION, "code": emitted()}
+    if os.environ.get("CODE_VERSION") == "write":
+        RECORD.write_text(json.dumps(now, indent=1) + "\n")
+    known = json.loads(RECORD.read_text())
+    changed = [name for name, digest in now["code"].items() if known["code"].get(name) != digest]
+    if changed:
+        assert known["version"] != CODE_VERSION, f"raise CODE_VERSION: the code of {changed} is another one"
+        pytest.fail(f"write the record anew: it is of version {known['version']}")
+    assert known["version"] == CODE_VERSION, "the code is that of the record: the version stays"
