@@ -105,7 +105,7 @@ class Autotuning:
         if not self._reason or self._warned:
             return
         self._warned = True
-        text = f"autotune=True does nothing for triton.autotune: {self._reason}"
+        text = f"measuring both ways does nothing for triton.autotune: {self._reason}"
         warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=3)
 
     def forked(self) -> None:

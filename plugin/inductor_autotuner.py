@@ -1,7 +1,7 @@
 """Have Inductor's autotuner measure each configuration with the plugin and without it.
 
-Under a setting with the option `autotune`, three functions of `torch._inductor.runtime.triton_heuristics` (as
-in PyTorch 2.13) are wrapped:
+Under a setting with the option `autotune`, or without `wait`, three functions of
+`torch._inductor.runtime.triton_heuristics` (as in PyTorch 2.13 and 2.14) are wrapped:
 
 - `check_autotune_cache` gets all configurations of a generated kernel: the wrapper passes each of them twice,
   with the marks ON and OFF. Inductor's keys for its choice contain the configurations with their marks;
@@ -36,7 +36,7 @@ _PARAMETERS = {
     "CachingAutotuner._precompile_config": ("self", "cfg"),
     "CachingAutotuner._precompile_worker": ("self",),
 }
-"""The wrapped functions and their parameters."""
+"""The wrapped functions and their first parameters; others have defaults, and are passed on."""
 _DETERMINISTIC = ("deterministic", "are_deterministic_algorithms_enabled")
 _WRAPPED = "_triton_linear_tunes"
 
@@ -48,7 +48,7 @@ def wrap() -> None:
         return
     setattr(module, _WRAPPED, True)
     if reason := _unsupported_reason(module):
-        text = f"autotune=True does nothing for torch.compile: {reason}"
+        text = f"measuring both ways does nothing for torch.compile: {reason}"
         warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=3)
         return
     autotuner = module.CachingAutotuner
@@ -61,19 +61,28 @@ def _unsupported_reason(module: Any) -> str | None:
     """The reason why this Inductor is not supported; None if it is."""
     for path, parameters in _PARAMETERS.items():
         found = functools.reduce(lambda owner, name: getattr(owner, name, None), path.split("."), module)
-        if found is None or tuple(inspect.signature(found).parameters) != parameters:
+        if found is None or not _begins(inspect.signature(found), parameters):
             return f"its Inductor has no {path}({', '.join(parameters)})"
     return None
+
+
+def _begins(signature: inspect.Signature, names: tuple[str, ...]) -> bool:
+    """True if a function has these parameters, and then only some with defaults."""
+    given = list(signature.parameters.values())
+    rest = given[len(names) :]
+    return tuple(each.name for each in given[: len(names)]) == names and all(
+        each.default is not each.empty for each in rest
+    )
 
 
 def _wrap_check_autotune_cache(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
     def check_autotune_cache(
-        configs: Sequence[Any], filename: str | None, inductor_meta: Mapping[str, Any]
+        configs: Sequence[Any], filename: str | None, inductor_meta: Mapping[str, Any], *rest: Any, **more: Any
     ) -> Any:
         if filename is not None and _applies(configs, inductor_meta):
             configs = with_and_without(configs, ON)
-        return stock(configs, filename, inductor_meta)
+        return stock(configs, filename, inductor_meta, *rest, **more)
 
     return check_autotune_cache
 
@@ -93,17 +102,17 @@ def _applies(configs: Sequence[Any], inductor_meta: Mapping[str, Any]) -> bool:
 
 def _wrap_precompile_config(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
-    def _precompile_config(tuner: Any, cfg: Any) -> Any:
+    def _precompile_config(tuner: Any, cfg: Any, **more: Any) -> Any:
         mark = mark_of(cfg)
         if mark is None:
-            return stock(tuner, cfg)
+            return stock(tuner, cfg, **more)
         from triton_linear.hook import _state
 
         if mark == OFF:
             with _state.pinned(None):
-                result = stock(tuner, marked(cfg, None))
+                result = stock(tuner, marked(cfg, None), **more)
         else:
-            result = stock(tuner, marked(cfg, None))
+            result = stock(tuner, marked(cfg, None), **more)
         result.config = cfg
         return result
 
