@@ -21,6 +21,7 @@ from triton_linear import contest_job
 from triton_linear.contest_job import FIRST, Answer
 from triton_linear.contests.events import Clock, driver_clock
 from triton_linear.contests.launches import LaunchContest, Winners
+from triton_linear.contests.revisits import Revisits
 from triton_linear.contests.verdict import Side, Verdict
 from triton_linear.contests.workers import Workers
 from triton_linear.decisions import NO_DECISIONS, NONE
@@ -41,14 +42,18 @@ class Contests:
     """The contests of this process.
 
     workers: compile our kernels. clocks: gives the clock of a backend; None: it has none, and stock Triton's
-    kernel stays.
+    kernel stays. revisits: open contests again.
     """
 
     def __init__(
-        self, workers: Workers | None = None, clocks: Callable[[str], Clock | None] = driver_clock
+        self,
+        workers: Workers | None = None,
+        clocks: Callable[[str], Clock | None] = driver_clock,
+        revisits: Revisits | None = None,
     ) -> None:
         self._workers = workers or Workers()
         self._clocks = clocks
+        self._revisits = revisits or Revisits()
 
     def enter(self, kernel: Any, options: Any, setting: Setting, cache: KernelCache, key: Any) -> None:
         """Begin the contest of a kernel, now or when ours is compiled.
@@ -61,7 +66,7 @@ class Contests:
         if clock is None or not _loads(kernel):
             return
         asked, name = of_ours(kernel, setting)
-        contest = _Contest(kernel, name, setting, cache, key, clock)
+        contest = _Contest(kernel, name, setting, cache, key, clock, self._revisits)
         known = store.read(contest.name)
         if known is not None and known.get("differs") is False:
             return
@@ -94,9 +99,19 @@ class _Contest:
     """The contest of one kernel. name: of ours on disk."""
 
     def __init__(
-        self, kernel: Any, name: str, setting: Setting, cache: KernelCache, key: Any, clock: Clock
+        self,
+        kernel: Any,
+        name: str,
+        setting: Setting,
+        cache: KernelCache,
+        key: Any,
+        clock: Clock,
+        revisits: Revisits,
     ) -> None:
         self.name = name
+        self._revisits = revisits
+        self._ends = 0
+        self._found: dict[int, Side] = {}
         self._kernel = kernel
         self._setting = setting
         self._cache = cache
@@ -121,7 +136,6 @@ class _Contest:
         """Have launches take turns from here on."""
         kernel = self._kernel
         launcher = kernel._run
-        setattr(kernel, _OTHER, ours)
 
         def over(winner: Side) -> None:
             kernel._run = launcher
@@ -130,20 +144,36 @@ class _Contest:
                 setattr(ours, _OTHER, kernel)
                 self._cache[self._key] = ours
             _log.info("%s: the contest ends with %s kernel", kernel.name, _WHOSE[winner])
+            if not contest.failed:
+                self._revisits.add(self._ends, lambda: self._again(ours))
+                self._ends += 1
 
-        kernel._run = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known())
+        contest = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known())
+        setattr(kernel, _OTHER, ours)
+        kernel._run = contest
+        if self._cache.get(self._key) is ours:
+            vars(ours).pop(_OTHER, None)
+            self._cache[self._key] = kernel
+
+    def _again(self, ours: Any) -> None:
+        """Begin once more, if the program still has the kernel."""
+        now = self._cache.get(self._key)
+        if (now is self._kernel or now is ours) and not isinstance(self._kernel._run, LaunchContest):
+            self.begin(ours)
 
     def _known(self) -> Winners:
-        """The winners that earlier processes have found."""
+        """The winners that this process has found, and earlier ones."""
         entry = store.read(self._winners) or {}
         sides = {side.value: side for side in Side}
-        return {int(size): sides[side] for size, side in entry.items() if size.isdigit() and side in sides}
+        kept = {int(size): sides[side] for size, side in entry.items() if size.isdigit() and side in sides}
+        return {**kept, **self._found}
 
     def _decided(self, winners: Winners, verdicts: Mapping[int, Verdict]) -> None:
         for size, winner in winners.items():
             if (verdict := verdicts[size]).blocks:
                 said = f"{_WHOSE[winner]} kernel, speed of ours {verdict.speedup:.3f}"
                 _log.info("%s, below %d CTAs: %s", self._kernel.name, 1 << size, said)
+        self._found.update(winners)
         threading.Thread(target=self._keep, args=(dict(winners),)).start()
 
     def _keep(self, winners: Winners) -> None:

@@ -94,6 +94,8 @@ class LaunchContest:
         self._alone = threading.Lock()
         self._untimed = 0
         self._ended = False
+        self.failed = False
+        """The contest has ended because something failed."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stock, name)  # for those who look at Triton's launcher
@@ -197,7 +199,7 @@ class LaunchContest:
         """End the contest with stock Triton's kernel."""
         said = f"{type(error).__name__}: {error}"  # not the error, whose frames refer to kernels
         if not self._ended:
-            self._ended = True
+            self._ended = self.failed = True
             _log.warning("a contest ends with stock Triton's kernel: %s", said)
             self._over(Side.STOCK)
 
