@@ -30,8 +30,11 @@ _RELAXED: Final = 2
 class Interval(Protocol):
     """The time between two moments of a stream."""
 
-    def begin(self, stream: int) -> None: ...
-    def end(self, stream: int) -> None: ...
+    def begin(self, stream: int, brief: bool = True) -> None:
+        """The first moment. brief: what comes is so short that an idle GPU is to wait for its launch."""
+
+    def end(self, stream: int) -> None:
+        """The second moment."""
 
     def milliseconds(self) -> float | None:
         """The time; None if the GPU is not done yet. Raises OSError if there is none. Requires: this thread is
@@ -187,8 +190,8 @@ class _EventPair:
                 _check(driver.create(ctypes.addressof(made), driver.flags))
                 self._events[number] = made.value or 0
 
-    def begin(self, stream: int) -> None:
-        if self._pause is not None:
+    def begin(self, stream: int, brief: bool = True) -> None:
+        if brief and self._pause is not None:
             self._pause(stream)
         if status := self._driver.record(self._events[0], stream):
             _check(status)

@@ -28,6 +28,8 @@ _DECIDED: Final = 0.9
 _LEAST: Final = 64
 """Launches that a process makes before the kernel is decided: a later one may have other sizes than those that
 an earlier one has decided."""
+_LONG: Final = 1.0
+"""Milliseconds of a launch beside which those that the host takes for it do not show."""
 _UNTIMED: Final = 16
 """Launches in a row that the driver cannot time before the contest ends."""
 
@@ -113,7 +115,7 @@ class LaunchContest:
             self._collect()
         side, interval, number = verdict.winner, None, 0
         if side is None and not self._clock.is_capturing(stream) and self._loaded() is not None:
-            interval = self._begun(stream)
+            interval = self._begun(stream, verdict.least < _LONG)
             if interval is not None:
                 number, side = verdict.next_turn()
         ours = self._loaded() if side is Side.OURS else None
@@ -147,7 +149,7 @@ class LaunchContest:
             self._alone.release()
         return self._launcher
 
-    def _begun(self, stream: int) -> Interval | None:
+    def _begun(self, stream: int, brief: bool) -> Interval | None:
         """What times a launch from now on; None if it is not timed."""
         if len(self._waiting) >= _WAITING:
             return None
@@ -156,7 +158,7 @@ class LaunchContest:
                 interval = self._free.pop()
             except IndexError:
                 interval = self._clock.interval()
-            interval.begin(stream)
+            interval.begin(stream, brief)
         except OSError as error:  # for one, this thread has no context
             self._untimed += 1
             if self._untimed >= _UNTIMED:

@@ -65,6 +65,8 @@ class Verdict:
         self._order = "".join(random.choices(_ORDERS, k=2 * LOOKS[-1]))  # with lost turns it may begin anew
         self._times: dict[int, dict[int, float]] = {}
         self._ratios: list[float] = []
+        self.least = 0.0
+        """The shortest time of a turn; 0 before there is one."""
 
     @property
     def blocks(self) -> int:
@@ -83,6 +85,7 @@ class Verdict:
 
     def add(self, turn: int, time: float) -> None:
         """Count the time of a turn. Requires: `time` is positive."""
+        self.least = min(self.least, time) if self.least else time
         block = turn // 4
         times = self._times.setdefault(block, {})
         times[turn] = time

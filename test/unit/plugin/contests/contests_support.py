@@ -31,6 +31,7 @@ class SimulatedClock:
         self.milliseconds_of = milliseconds
         self.capturing = False
         self.timed = 0
+        self.brief: list[bool] = []
 
     def is_capturing(self, stream: int) -> bool:
         return self.capturing
@@ -47,8 +48,9 @@ class SimulatedInterval:
         self.clock = clock
         self.time: float | None = None
 
-    def begin(self, stream: int) -> None:
+    def begin(self, stream: int, brief: bool = True) -> None:
         self.time = None
+        self.clock.brief.append(brief)
 
     def end(self, stream: int) -> None:
         self.clock.timed += 1

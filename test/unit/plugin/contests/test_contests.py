@@ -246,6 +246,16 @@ def test_stock_tritons_kernel_has_the_key_that_it_has_without_the_plugin(
     assert transposed.warmup(*pointers(), grid=(1,), **SIZE).hash == found
 
 
+@pytest.mark.parametrize(("milliseconds", "brief"), [(0.5, True), (2.0, False)])
+def test_an_idle_gpu_waits_for_short_launches(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, milliseconds: float, brief: bool
+) -> None:
+    contest = Contested(gpu, monkeypatch, lambda: milliseconds)
+    contest.clock.milliseconds_of = lambda code: milliseconds
+    launch(times=40)
+    assert contest.clock.brief[0] and set(contest.clock.brief[20:]) == {brief}
+
+
 def test_a_warmup_and_other_settings_get_ours_at_once(
     gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
