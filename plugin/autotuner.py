@@ -137,6 +137,8 @@ class Autotuning:
             configs = stock(tuner, kwargs)
             self._trial.timings = {}
             self._trial.doubled = len(configs) > 1 and self._applies() and _runs_compiled(tuner)
+            if len(configs) == 1:
+                self._trial.measures = False  # Triton takes it as it is
             return with_and_without(configs, None) if self._trial.doubled else configs
 
         return prune_configs

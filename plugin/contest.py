@@ -12,6 +12,7 @@ process.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
@@ -132,8 +133,8 @@ class _Contest:
         if ours is not None:
             self.begin(ours)
 
-    def begin(self, ours: Any) -> None:
-        """Have launches take turns from here on."""
+    def begin(self, ours: Any, last: Side = Side.STOCK) -> None:
+        """Have launches take turns from here on. last: as for `LaunchContest`."""
         kernel = self._kernel
         launcher = kernel._run
 
@@ -145,21 +146,21 @@ class _Contest:
                 self._cache[self._key] = ours
             _log.info("%s: the contest ends with %s kernel", kernel.name, _WHOSE[winner])
             if not contest.failed:
-                self._revisits.add(self._ends, lambda: self._again(ours))
+                self._revisits.add(self._ends, lambda: self._again(ours, winner))
                 self._ends += 1
 
-        contest = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known())
+        contest = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known(), last)
         setattr(kernel, _OTHER, ours)
         kernel._run = contest
         if self._cache.get(self._key) is ours:
             vars(ours).pop(_OTHER, None)
             self._cache[self._key] = kernel
 
-    def _again(self, ours: Any) -> None:
+    def _again(self, ours: Any, last: Side) -> None:
         """Begin once more, if the program still has the kernel."""
         now = self._cache.get(self._key)
         if (now is self._kernel or now is ours) and not isinstance(self._kernel._run, LaunchContest):
-            self.begin(ours)
+            self.begin(ours, last)
 
     def _known(self) -> Winners:
         """The winners that this process has found, and earlier ones."""
@@ -177,9 +178,13 @@ class _Contest:
         threading.Thread(target=self._keep, args=(dict(winners),)).start()
 
     def _keep(self, winners: Winners) -> None:
+        if any(map(os.environ.get, _TRACERS)):
+            return  # what takes part in each launch is in its time
         store.write(
             self._winners, {str(size): side.value for size, side in {**self._known(), **winners}.items()}
         )
 
 
+_TRACERS = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "ROCP_TOOL_LIB")
+"""Variables by which profilers come into a process."""
 _WHOSE = {Side.OURS: "our", Side.STOCK: "stock Triton's"}

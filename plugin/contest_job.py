@@ -245,7 +245,9 @@ def is_decided(kernel: Any, setting: Setting) -> bool:
 
     if not setting.decisions or FIRST not in kernel.asm:
         return False
-    metadata = kernel.metadata._asdict()
+    # What comes from JSON has lists for tuples.
+    facts = kernel.metadata._asdict().items()
+    metadata = {name: tuple(value) if isinstance(value, list) else value for name, value in facts}
     target = target_name(make_backend(metadata["target"]), kernel.metadata)
     text = _parsed(kernel.asm[FIRST], make_backend(metadata["target"])).str_nodebug()
     key = kernel_digest(text, metadata)

@@ -343,6 +343,7 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
                 if kernel is not None:
                     _enter(kernel, setting, given)
                 return kernel
+            given["self"].device_caches[given["device"]][0].pop(given["key"], None)  # it is not what stays
         with _state.pinned(setting), _pinned_submissions(setting):
             return stock(self, key, *args, **kwargs)
 

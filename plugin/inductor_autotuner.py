@@ -102,17 +102,17 @@ def _applies(configs: Sequence[Any], inductor_meta: Mapping[str, Any]) -> bool:
 
 def _wrap_precompile_config(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
-    def _precompile_config(tuner: Any, cfg: Any, **more: Any) -> Any:
+    def _precompile_config(tuner: Any, cfg: Any, *rest: Any, **more: Any) -> Any:
         mark = mark_of(cfg)
         if mark is None:
-            return stock(tuner, cfg, **more)
+            return stock(tuner, cfg, *rest, **more)
         from triton_linear.hook import _state
 
         if mark == OFF:
             with _state.pinned(None):
-                result = stock(tuner, marked(cfg, None), **more)
+                result = stock(tuner, marked(cfg, None), *rest, **more)
         else:
-            result = stock(tuner, marked(cfg, None), **more)
+            result = stock(tuner, marked(cfg, None), *rest, **more)
         result.config = cfg
         return result
 
@@ -121,9 +121,9 @@ def _wrap_precompile_config(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrap_precompile_worker(stock: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(stock)
-    def _precompile_worker(tuner: Any) -> None:
+    def _precompile_worker(tuner: Any, *rest: Any, **more: Any) -> None:
         compiled = bool(tuner.compile_results)
-        stock(tuner)
+        stock(tuner, *rest, **more)
         if not compiled:
             tuner.compile_results = _drop_same_binaries(tuner.compile_results)
 

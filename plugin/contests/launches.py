@@ -24,7 +24,7 @@ untimed."""
 _ASKED_EVERY: Final = 16
 """Launches between two questions to the driver for finished ones."""
 _DECIDED: Final = 0.9
-"""The part of a kernel's launches whose sizes must be decided before the kernel is."""
+"""The part of a kernel's launches that must have sizes with one winner before it is the kernel's."""
 _LEAST: Final = 64
 """Launches that a process makes before the kernel is decided: a later one may have other sizes than those that
 an earlier one has decided."""
@@ -64,10 +64,11 @@ class LaunchContest:
     launches have sizes whose winner is the same, the contest is over. If sizes have different winners, it
     goes on: each launch goes to the winner of its size, and a size that is new is measured first.
 
-    Stock Triton's kernel is launched, untimed, where a graph is captured while its size is not decided, and
-    where a profiler has hooks.
+    Where a graph is captured while its size is not decided, and where launches are not timed, `last` is
+    launched; where a profiler has hooks, stock Triton's kernel.
 
-    stock: Triton's launcher of its kernel. ours: the other kernel. known: winners that earlier processes found.
+    stock: Triton's launcher of its kernel. ours: the other kernel. known: winners that are known already. last:
+    the winner of an earlier contest of these kernels.
     decided: called with the winners and the tests by size when there is another winner. over: called once, when
     launches should no longer come here, with the winner.
     """
@@ -80,7 +81,9 @@ class LaunchContest:
         decided: Callable[[Winners, Mapping[int, Verdict]], None],
         over: Callable[[Side], None],
         known: Winners | None = None,
+        last: Side = Side.STOCK,
     ) -> None:
+        self._last = last
         self._stock = stock
         self._ours = ours
         self._clock = clock
@@ -118,6 +121,8 @@ class LaunchContest:
             interval = self._begun(stream, verdict.least < _LONG)
             if interval is not None:
                 number, side = verdict.next_turn()
+        if side is None:
+            side = self._last
         ours = self._loaded() if side is Side.OURS else None
         if ours is None:
             result = self._stock(x, y, z, stream, function, packed, *rest)
@@ -190,12 +195,11 @@ class LaunchContest:
         if len(winners) > self._known:
             self._known = len(winners)
             self._decided(winners, verdicts)
-        counted = sum(self._launches[size] for size in winners)
-        sides = set(winners.values())
-        enough = self._count >= _LEAST and counted >= _DECIDED * self._count
-        if enough and len(sides) == 1 and not self._ended:
-            self._ended = True
-            self._over(sides.pop())
+        for side in Side:
+            won = sum(self._launches[size] for size, winner in winners.items() if winner is side)
+            if self._count >= _LEAST and won >= _DECIDED * self._count and not self._ended:
+                self._ended = True
+                self._over(side)
 
     def _give_up(self, error: Exception) -> None:
         """End the contest with stock Triton's kernel."""

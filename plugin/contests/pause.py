@@ -8,25 +8,26 @@ the kernel and the event behind it have arrived. A stream that has work is left 
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Final
 
-CLOCKS: Final = 36_000
-"""Of the multiprocessor: some 20 us. A launch through Triton's launcher takes the host 5 to 12."""
+NANOSECONDS: Final = 20_000
+"""A launch through Triton's launcher takes the host 5 to 12 us."""
 _NAME: Final = b"triton_linear_pause"
 _PTX: Final = b"""
 .version 6.0
 .target sm_60
 .address_size 64
-.visible .entry triton_linear_pause(.param .u32 clocks)
+.visible .entry triton_linear_pause(.param .u64 nanoseconds)
 {
     .reg .pred %again;
-    .reg .u32 %wanted, %first, %now, %passed;
-    ld.param.u32 %wanted, [clocks];
-    mov.u32 %first, %clock;
+    .reg .u64 %wanted, %first, %now, %passed;
+    ld.param.u64 %wanted, [nanoseconds];
+    mov.u64 %first, %globaltimer;
 loop:
-    mov.u32 %now, %clock;
-    sub.u32 %passed, %now, %first;
-    setp.lt.u32 %again, %passed, %wanted;
+    mov.u64 %now, %globaltimer;
+    sub.u64 %passed, %now, %first;
+    setp.lt.u64 %again, %passed, %wanted;
     @%again bra loop;
     ret;
 }
@@ -44,6 +45,7 @@ class Pauses:
 
     def __init__(self, quick: ctypes.PyDLL, other: ctypes.CDLL) -> None:
         self._quick, self._other = quick, other
+        self._lock = threading.Lock()
         self._by_context: dict[int, Pause | None] = {}
 
     def of_context(self) -> Pause | None:
@@ -52,31 +54,37 @@ class Pauses:
         context = _POINTER()
         if self._quick.cuCtxGetCurrent(ctypes.byref(context)) or not context.value:
             return None
-        if context.value not in self._by_context:
-            module, function = _POINTER(), _POINTER()
-            failed = self._other.cuModuleLoadData(ctypes.byref(module), _PTX)
-            failed = failed or self._other.cuModuleGetFunction(ctypes.byref(function), module, _NAME)
-            self._by_context[context.value] = None if failed else Pause(self._quick, function)
-        return self._by_context[context.value]
+        with self._lock:
+            if context.value not in self._by_context:
+                self._by_context[context.value] = self._made()
+            return self._by_context[context.value]
+
+    def _made(self) -> Pause | None:
+        module, function = _POINTER(), _POINTER()
+        failed = self._other.cuModuleLoadData(ctypes.byref(module), _PTX)
+        failed = failed or self._other.cuModuleGetFunction(ctypes.byref(function), module, _NAME)
+        return None if failed else Pause(self._quick, self._other, function)
 
 
 class Pause:
     """The pause of one context; called with a stream, which waits if it has nothing else to do."""
 
-    def __init__(self, driver: ctypes.PyDLL, function: ctypes.c_void_p) -> None:
-        self._query, self._launch = driver.cuStreamQuery, driver.cuLaunchKernel
-        self._exchange = driver.cuThreadExchangeStreamCaptureMode
+    def __init__(self, quick: ctypes.PyDLL, other: ctypes.CDLL, function: ctypes.c_void_p) -> None:
+        self._query, self._launch = other.cuStreamQuery, other.cuLaunchKernel
+        self._exchange = quick.cuThreadExchangeStreamCaptureMode
         self._query.argtypes = [_POINTER]
         self._launch.argtypes = [_POINTER, *[ctypes.c_uint] * 7, _POINTER, _POINTER, _POINTER]
         self._exchange.argtypes = [_POINTER]
-        self._function = function
-        self._clocks = ctypes.c_uint(CLOCKS)
-        self._parameters = (_POINTER * 1)(ctypes.addressof(self._clocks))
+        self._function: ctypes.c_void_p | None = function
+        self._time = ctypes.c_uint64(NANOSECONDS)
+        self._parameters = (_POINTER * 1)(ctypes.addressof(self._time))
 
     def __call__(self, stream: int) -> None:
         mode = ctypes.c_int(_RELAXED)
         self._exchange(ctypes.addressof(mode))  # asking would end a capture of another thread
         idle = self._query(stream) == 0
         self._exchange(ctypes.addressof(mode))
-        if idle:
-            self._launch(self._function, 1, 1, 1, 1, 1, 1, 0, stream, self._parameters, None)
+        if idle and self._function is not None:
+            failed = self._launch(self._function, 1, 1, 1, 1, 1, 1, 0, stream, self._parameters, None)
+            if failed:
+                self._function = None  # its context is gone

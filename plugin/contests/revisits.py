@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-AFTER: Final = (5.0, 60.0, 600.0)
-"""Seconds after which a contest is opened again, each counted from its latest end."""
+AFTER: Final = (5.0, 60.0)
+"""Seconds after which a contest is opened again, each counted from its latest end. Until then its kernels stay
+loaded."""
 _log = logging.getLogger("triton_linear")
 
 
@@ -42,8 +43,9 @@ class Revisits:
             entry = (time.monotonic() + self._after[number], next(self._order), again)
             heapq.heappush(self._entries, entry)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True, name="triton_linear revisits")
-                self._thread.start()
+                thread = threading.Thread(target=self._run, daemon=True, name="triton_linear revisits")
+                thread.start()
+                self._thread = thread
             self._changed.notify()
 
     def _forget(self) -> None:

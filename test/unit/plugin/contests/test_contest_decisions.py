@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from autotune_support import LaunchingDriver, gpu, pointers, transposed
 from contests_support import SIZE, kept_jobs, launch
+from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
 
 import triton_linear
-from triton_linear import decisions, hook
-from triton_linear.decisions import Circumstances, Decision, DecisionFile
+from triton_linear import contest_job, decisions, hook
+from triton_linear.decisions import Circumstances, Decision, DecisionFile, Decisions
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
-from triton_linear.setting import Options
+from triton_linear.setting import Options, Setting
 
 __all__ = ["gpu"]
 
@@ -61,3 +62,17 @@ def test_others_have_one(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, 
     finally:
         triton_linear.uninstall()
     assert len(jobs) == 1
+
+
+@pytest.mark.parametrize("target", [CUDA, HIP], ids=str)
+def test_a_kernel_from_the_cache_has_the_key_that_its_compile_had(target: Any, tmp_path: Path) -> None:
+    """Metadata that comes from JSON has lists for tuples."""
+    with hook.pinned(Options(decisions="none", keyed=True)) as reports, knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        compile_kernel(row_sums, target)
+    with hook.pinned(None):
+        compile_kernel(row_sums, target)
+        again = compile_kernel(row_sums, target)
+    name = f"{target.backend}:{target.arch}"
+    known = Decisions({(reports[0].key, name, decisions.ptxas_version(name)): "ours"}, "digest")
+    assert contest_job.is_decided(again, Setting(Options(), decided=known))

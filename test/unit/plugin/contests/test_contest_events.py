@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from triton_linear.contests.events import Clock, clock_of
-from triton_linear.contests.pause import CLOCKS
+from triton_linear.contests.pause import NANOSECONDS
 
 DRIVER = """
 static int mode = 0, made = 0, gone = 0, asked_strictly = 0, now = 0, ready = 1, fails = 0, capturing = 0;
@@ -90,7 +90,7 @@ def test_an_idle_gpu_waits_for_what_is_launched(tmp_path: Path) -> None:
         interval.end(0)
         with clock.relaxed():
             assert interval.milliseconds() == 3.0, "the pause is not in it"
-    assert [library.paused(which) for which in range(3)] == [2, CLOCKS, 1]
+    assert [library.paused(which) for which in range(3)] == [2, NANOSECONDS, 1]
     library.set_idle(0)
     intervals[0].begin(0)
     assert library.paused(0) == 2, "a stream that has work is left alone"

@@ -33,9 +33,13 @@ def test_a_size_that_comes_later_has_a_contest_too(
     ((number, call),) = again
     assert number == 0
     call()
-    launch(times=200, grid=grid)
+    contest.clock.capturing = True
+    launch(grid=grid)
+    assert (gpu.launched[-1] == contest.stock) == (first < 1), "a graph gets the winner so far"
+    contest.clock.capturing = False
+    launch(times=400, grid=grid)
     assert (gpu.launched[-1] == contest.stock) == (first > 1)
-    assert len(gpu.launched) == 300, "each launch once"
+    assert len(gpu.launched) == 501, "each launch once"
 
 
 @pytest.mark.usefixtures("installed")

@@ -331,6 +331,18 @@ def test_who_chooses_by_an_autotuner_has_no_contest(
     assert clock.measured == measured and jobs == []
 
 
+def test_an_autotuner_that_has_nothing_to_measure_leaves_it_to_contests(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = kept_jobs(monkeypatch, gpu)
+    with hook.pinned(None):
+        stock = transposed.warmup(*pointers(), grid=(1,), **SIZE).kernel
+    configs = [Config({}, num_warps=4), Config({}, num_warps=8)]
+    first = {"early_config_prune": lambda configs, named, **more: configs[:1]}
+    autotune(configs, key=[], prune_configs_by=first)(transposed)[(4,)](*pointers(), **SIZE)
+    assert gpu.launched == [stock] and len(jobs) == 1
+
+
 def test_a_worker_that_cannot_write_says_so(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = kept_jobs(monkeypatch, gpu)
     launch()
