@@ -184,9 +184,9 @@ def _settled(kept: Kept) -> tuple[dict[str, Any], Any]:
         with context(chosen):
             kept.memory.restore()
             return {"calls": 0, "contests": 0, "open": 0, "tuned": chosen}, kept.launch.run()
+    before = kept.memory.restore if kept.counts else (lambda: None)
     # As in a process of its own, which finds on disk which sizes are decided.
     kept.launch.kernel.device_caches.clear()
-    before = kept.memory.restore if kept.counts else (lambda: None)
 
     def call() -> list[Any]:
         before()

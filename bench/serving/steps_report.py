@@ -56,6 +56,8 @@ def _result(row: Row) -> str:
 def steps_table(timed: Sequence[tuple[Row, Row]]) -> list[str]:
     """A row for each step."""
     rows = []
+    kept = [row.get("beside", {}) for _, row in timed]
+    shown = [mode for mode in (modes.CONTEST,) if all("ratio" in each.get(mode, {}) for each in kept)]
     for case, row in timed:
         step, stock, ratio = case["step"], row["microseconds"], row["ratio"]
         known = share(row)
@@ -67,14 +69,16 @@ def steps_table(timed: Sequence[tuple[Row, Row]]) -> list[str]:
                 number(stock, 1),
                 number(stock / ratio[1], 1),
                 between(ratio),
+                *(between(row["beside"][mode]["ratio"]) for mode in shown),
                 "" if known is None else f"{known:.0%}",
                 f"{tokens_a_second(step, stock):,.0f}",
                 f"{tokens_a_second(step, stock / ratio[1]):,.0f}",
                 _result(row),
             )
         )
-    heads = "step | layers | launches of Triton: | stock µs: | plugin µs: | stock / plugin: | Triton's share: "
-    return table(f"{heads}| tokens/s, stock: | plugin: | result", rows)
+    heads = "step | layers | launches of Triton: | stock µs: | plugin µs: | stock / plugin: "
+    heads += "".join(f"| stock / {mode}: " for mode in shown)
+    return table(f"{heads}| Triton's share: | tokens/s, stock: | plugin: | result", rows)
 
 
 def beside_table(timed: Sequence[tuple[Row, Row]]) -> list[str]:
