@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,7 @@ from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting
 
 _log = logging.getLogger("triton_linear")
-KernelCache = MutableMapping[Any, Any]
+Kernels = MutableMapping[Any, Any]
 """Triton's kernels in memory for one function and GPU, by key."""
 _OTHER = "_triton_linear_other"
 """The attribute by which each kernel of a contest keeps the other one: a graph may have captured it, and
@@ -56,18 +57,17 @@ class Contests:
         self._clocks = clocks
         self._revisits = revisits or Revisits()
 
-    def enter(self, kernel: Any, options: Any, setting: Setting, cache: KernelCache, key: Any) -> None:
+    def enter(self, kernel: Any, options: Any, setting: Setting, place: Place) -> None:
         """Begin the contest of a kernel, now or when ours is compiled.
 
-        kernel: stock Triton's `CompiledKernel`, which `cache` has under `key`. options: those of its
-        backend."""
+        kernel: stock Triton's `CompiledKernel`, which is in that place. options: those of its backend."""
         if setting.options.leaves_out(kernel.name) or FIRST not in kernel.asm:
             return
         clock = self._clocks(kernel.metadata.target.backend)
         if clock is None or not _loads(kernel):
             return
         asked, name = of_ours(kernel, setting)
-        contest = _Contest(kernel, name, setting, cache, key, clock, self._revisits)
+        contest = _Contest(kernel, name, setting, place, clock, self._revisits)
         known = store.read(contest.name)
         if known is not None and known.get("differs") is False:
             return
@@ -96,27 +96,49 @@ def _loads(kernel: Any) -> bool:
     return True
 
 
+class Place:
+    """Where Triton keeps a kernel in memory. The function (`JITFunction`) is not kept alive for it."""
+
+    def __init__(self, function: Any, device: int, key: Any) -> None:
+        self._function = weakref.ref(function)
+        self._device = device
+        self._key = key
+
+    def kernel(self) -> Any:
+        """What is there now; None if nothing is."""
+        kernels = self._kernels()
+        return None if kernels is None else kernels.get(self._key)
+
+    def put(self, kernel: Any) -> None:
+        """Put a kernel there, if the function is still there."""
+        kernels = self._kernels()
+        if kernels is not None:
+            kernels[self._key] = kernel
+
+    def _kernels(self) -> Kernels | None:
+        function = self._function()
+        entry = None if function is None else function.device_caches.get(self._device)
+        return None if entry is None else entry[0]
+
+
 class _Contest:
-    """The contest of one kernel. name: of ours on disk."""
+    """The contest of one kernel. name: of ours on disk.
+
+    Kernels refer to their contest, and it keeps none of them alive: a kernel that nobody needs is unloaded at
+    once, not when garbage is collected, which may be while a graph is captured.
+    """
 
     def __init__(
-        self,
-        kernel: Any,
-        name: str,
-        setting: Setting,
-        cache: KernelCache,
-        key: Any,
-        clock: Clock,
-        revisits: Revisits,
+        self, kernel: Any, name: str, setting: Setting, place: Place, clock: Clock, revisits: Revisits
     ) -> None:
         self.name = name
         self._revisits = revisits
         self._ends = 0
         self._found: dict[int, Side] = {}
-        self._kernel = kernel
+        self._stock = weakref.ref(kernel)
+        self._called = kernel.name
         self._setting = setting
-        self._cache = cache
-        self._key = key
+        self._place = place
         self._clock = clock
         self._winners = store.digest("winners", name, *sorted(gpu_names()))
 
@@ -126,40 +148,53 @@ class _Contest:
             answer = Answer(failure=f"the process that compiled ours ended: {answer}")
         for report in answer.reports:
             Outlets(self._setting, report.target).tell(report)
-        ours = contest_job.found(self._kernel, self.name) if answer.differs else None
+        kernel = self._stock()
+        if kernel is None:
+            return  # the program no longer has it
+        ours = contest_job.found(kernel, self.name) if answer.differs else None
         if answer.failure or (answer.differs and ours is None):
             reason = answer.failure or "this process does not find what its worker has put into Triton's cache"
-            _log.warning("%s: stock Triton's kernel stays: %s", self._kernel.name, reason)
+            _log.warning("%s: stock Triton's kernel stays: %s", self._called, reason)
         if ours is not None:
             self.begin(ours)
 
     def begin(self, ours: Any, last: Side = Side.STOCK) -> None:
         """Have launches take turns from here on. last: as for `LaunchContest`."""
-        kernel = self._kernel
+        kernel, other = self._stock(), weakref.ref(ours)
+        if kernel is None:
+            return
         launcher = kernel._run
 
-        def over(winner: Side) -> None:
-            kernel._run = launcher
-            if winner is Side.OURS and self._cache.get(self._key) is kernel:
-                vars(kernel).pop(_OTHER)
-                setattr(ours, _OTHER, kernel)
-                self._cache[self._key] = ours
-            _log.info("%s: the contest ends with %s kernel", kernel.name, _WHOSE[winner])
-            if not contest.failed:
-                self._revisits.add(self._ends, lambda: self._again(ours, winner))
+        def over(winner: Side, failed: bool) -> None:
+            self._end(launcher, other, winner)
+            if not failed:
+                self._revisits.add(self._ends, lambda: self._again(other, winner))
                 self._ends += 1
 
-        contest = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known(), last)
         setattr(kernel, _OTHER, ours)
-        kernel._run = contest
-        if self._cache.get(self._key) is ours:
+        kernel._run = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known(), last)
+        if self._place.kernel() is ours:
             vars(ours).pop(_OTHER, None)
-            self._cache[self._key] = kernel
+            self._place.put(kernel)
 
-    def _again(self, ours: Any, last: Side) -> None:
+    def _end(self, launcher: Any, other: weakref.ref[Any], winner: Side) -> None:
+        """Have launches go to the winner alone."""
+        kernel, ours = self._stock(), other()
+        if kernel is None:
+            return
+        kernel._run = launcher
+        if winner is Side.OURS and ours is not None and self._place.kernel() is kernel:
+            vars(kernel).pop(_OTHER)
+            setattr(ours, _OTHER, kernel)
+            self._place.put(ours)
+        _log.info("%s: the contest ends with %s kernel", self._called, _WHOSE[winner])
+
+    def _again(self, other: weakref.ref[Any], last: Side) -> None:
         """Begin once more, if the program still has the kernel."""
-        now = self._cache.get(self._key)
-        if (now is self._kernel or now is ours) and not isinstance(self._kernel._run, LaunchContest):
+        kernel, ours, now = self._stock(), other(), self._place.kernel()
+        if kernel is None or ours is None or isinstance(kernel._run, LaunchContest):
+            return
+        if now is kernel or now is ours:
             self.begin(ours, last)
 
     def _known(self) -> Winners:
@@ -173,7 +208,7 @@ class _Contest:
         for size, winner in winners.items():
             if (verdict := verdicts[size]).blocks:
                 said = f"{_WHOSE[winner]} kernel, speed of ours {verdict.speedup:.3f}"
-                _log.info("%s, below %d CTAs: %s", self._kernel.name, 1 << size, said)
+                _log.info("%s, below %d CTAs: %s", self._called, 1 << size, said)
         self._found.update(winners)
         threading.Thread(target=self._keep, args=(dict(winners),)).start()
 

@@ -380,8 +380,10 @@ def _may_contest(setting: Setting, given: Mapping[str, Any]) -> bool:
 def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any]) -> None:
     """Begin the contest of a kernel of stock Triton's. given: the arguments of `_do_compile` by name."""
     try:
-        cache = given["self"].device_caches[given["device"]][0]
-        _contests().enter(kernel, given["options"], setting, cache, given["key"])
+        from triton_linear.contest import Place
+
+        place = Place(given["self"], given["device"], given["key"])
+        _contests().enter(kernel, given["options"], setting, place)
     except Exception as error:
         if setting.options.strict:
             raise

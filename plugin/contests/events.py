@@ -14,7 +14,7 @@ import ctypes
 import functools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final, Protocol
 
 from triton_linear.contests.pause import Pause, Pauses
@@ -210,6 +210,7 @@ class _EventPair:
     def __del__(self) -> None:
         if self._process != os.getpid():
             return  # a forked child must not call the driver
-        for event in self._events:
-            if event:
-                self._driver.destroy(event)
+        with suppress(OSError), self._driver.relaxed():
+            for event in self._events:
+                if event:
+                    self._driver.destroy(event)

@@ -70,7 +70,7 @@ class LaunchContest:
     stock: Triton's launcher of its kernel. ours: the other kernel. known: winners that are known already. last:
     the winner of an earlier contest of these kernels.
     decided: called with the winners and the tests by size when there is another winner. over: called once, when
-    launches should no longer come here, with the winner.
+    launches should no longer come here, with the winner, and whether something has failed.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class LaunchContest:
         ours: Loaded,
         clock: Clock,
         decided: Callable[[Winners, Mapping[int, Verdict]], None],
-        over: Callable[[Side], None],
+        over: Callable[[Side, bool], None],
         known: Winners | None = None,
         last: Side = Side.STOCK,
     ) -> None:
@@ -99,8 +99,6 @@ class LaunchContest:
         self._alone = threading.Lock()
         self._untimed = 0
         self._ended = False
-        self.failed = False
-        """The contest has ended because something failed."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stock, name)  # for those who look at Triton's launcher
@@ -199,15 +197,15 @@ class LaunchContest:
             won = sum(self._launches[size] for size, winner in winners.items() if winner is side)
             if self._count >= _LEAST and won >= _DECIDED * self._count and not self._ended:
                 self._ended = True
-                self._over(side)
+                self._over(side, False)
 
     def _give_up(self, error: Exception) -> None:
         """End the contest with stock Triton's kernel."""
         said = f"{type(error).__name__}: {error}"  # not the error, whose frames refer to kernels
         if not self._ended:
-            self._ended = self.failed = True
+            self._ended = True
             _log.warning("a contest ends with stock Triton's kernel: %s", said)
-            self._over(Side.STOCK)
+            self._over(Side.STOCK, True)
 
 
 def _size(x: Any, y: Any, z: Any) -> int:

@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 AFTER: Final = (5.0, 60.0)
-"""Seconds after which a contest is opened again, each counted from its latest end. Until then its kernels stay
-loaded."""
+"""Seconds after which a contest is opened again, each counted from its latest end."""
 _log = logging.getLogger("triton_linear")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 from autotune_support import LaunchingDriver, gpu, transposed
@@ -87,3 +89,23 @@ def test_each_is_called_in_its_time() -> None:
     done.clear()
     revisits.add(1, done.set)
     assert done.wait(10), "and another one begins"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("times", [8, 100], ids=["in its contest", "behind it"])
+@pytest.mark.parametrize("speedup", [0.5, 2.0])
+def test_a_kernel_that_nobody_needs_is_gone_at_once(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, times: int, speedup: float
+) -> None:
+    """Not when garbage is collected: a graph may be captured then, which unloading would end."""
+    contest = Contested(gpu, monkeypatch, lambda: speedup)
+    launch(times=times)
+    assert contest.runs == (times == 8)
+    kernels = [weakref.ref(contest.kernel), weakref.ref(vars(contest.kernel)["_triton_linear_other"])]
+    gc.collect()
+    gc.disable()
+    try:
+        transposed.device_caches.clear()
+        assert [kernel() for kernel in kernels] == [None, None]
+    finally:
+        gc.enable()
