@@ -112,7 +112,6 @@ class Rewritten:
     staged: number of accesses to shared memory that are staged through another layout.
     awaited: True if waits were added for dots whose operands Triton overwrites while the dots read them.
     spares_memory: True if scratch must not grow in order to save barriers.
-    saved: the part of the modelled clocks that new layouts save; 0 if there are none.
     """
 
     run: PipelineRun
@@ -125,7 +124,6 @@ class Rewritten:
     staged: int = 0
     awaited: bool = False
     spares_memory: bool = False
-    saved: float = 0.0
 
 
 class PassFailure(Exception):
@@ -179,17 +177,7 @@ def rewritten(
         sum(ll.STAGED in op.attributes for op in ops),
         ll.AWAITED in attributes,
         spares_memory(module, target),
-        _saved_by_layouts(module),
     )
-
-
-def _saved_by_layouts(module: Module) -> float:
-    """The part of a module's modelled clocks that its new layouts save, between 0 and 1."""
-    attributes = module.operation.attributes
-    if ll.ASSIGNED not in attributes:
-        return 0.0
-    before, after = (clocks.value for clocks in attributes[ll.ASSIGNED])
-    return max(0.0, 1 - after / before) if before > 0 else 0.0
 
 
 def _leave_conversions_to_triton(ops: Sequence[Operation], plans: Plans) -> None:

@@ -22,9 +22,9 @@ class CompileRecord:
 
     source: the module after the user passes that run before ours. upstream: that module in upstream MLIR, if it
     was imported. text: that module in generic form, if it was printed. given: the number of conversions before
-    user passes. saved: the part of the modelled clocks that new layouts save. entry: the name of the module's
-    entry on disk; "" if there is none. stays: the kernel is not compared with stock Triton's, as an earlier
-    compile did that. made: the text of the version that was compiled; it is not compiled again.
+    user passes. entry: the name of the module's entry on disk; "" if there is none. stays: the kernel is not
+    compared with stock Triton's, as an earlier compile did that. made: the text of the version that was
+    compiled; it is not compiled again.
     """
 
     kernel: str
@@ -34,7 +34,6 @@ class CompileRecord:
     given: int = 0
     staged: int = 0
     avoided: int = 0
-    saved: float = 0.0
     compiled: bool = False
     conversions: tuple[ReportedConversion, ...] = ()
     gathers: tuple[ReportedGather, ...] = ()

@@ -97,7 +97,7 @@ def _loads(kernel: Any) -> bool:
 
 
 class Place:
-    """Where Triton keeps a kernel in memory. The function (`JITFunction`) is not kept alive for it."""
+    """Where Triton keeps a kernel in memory. The function (`JITFunction`) may go."""
 
     def __init__(self, function: Any, device: int, key: Any) -> None:
         self._function = weakref.ref(function)

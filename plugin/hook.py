@@ -95,25 +95,7 @@ def install(
     get the options through the environment variable `TRITON_LINEAR`, without `on_report` and without passes
     defined in the script that was started.
     """
-    options = Options(
-        strict,
-        scratch_limit,
-        assign,
-        lower,
-        occupancy,
-        reductions,
-        os.path.abspath(dump) if dump else "",
-        _patterns(only),
-        _patterns(skip),
-        _decisions_source(decisions),
-        exact,
-        autotune,
-        user_passes.chosen(passes),
-        _patterns(gluon),
-        os.path.abspath(report) if report else "",
-        cache,
-        wait,
-    )
+    options = _options({name: value for name, value in locals().items() if name != "on_report"})
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
     triton_versions.require()
@@ -161,25 +143,7 @@ def enabled(
     The options are those of `install`, but a first launch waits for ours unless told otherwise. Blocks nest;
     the innermost one holds for every thread of the process.
     """
-    options = Options(
-        strict,
-        scratch_limit,
-        assign,
-        lower,
-        occupancy,
-        reductions,
-        os.path.abspath(dump) if dump else "",
-        _patterns(only),
-        _patterns(skip),
-        _decisions_source(decisions),
-        exact,
-        autotune,
-        user_passes.chosen(passes),
-        _patterns(gluon),
-        os.path.abspath(report) if report else "",
-        cache,
-        wait,
-    )
+    options = _options({name: value for name, value in locals().items() if name != "on_report"})
     return _block(options, _listeners(on_report))
 
 
@@ -213,6 +177,17 @@ def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) 
         with _state.lock:
             _state.blocks.remove(setting)
             _state.settle()
+
+
+def _options(named: dict[str, Any]) -> Options:
+    """The options that `install` and `enabled` were given by name."""
+    for name in ("dump", "report"):
+        named[name] = os.path.abspath(named[name]) if named[name] else ""
+    for name in ("only", "skip", "gluon"):
+        named[name] = _patterns(named[name])
+    named["decisions"] = _decisions_source(named["decisions"])
+    named["passes"] = user_passes.chosen(named["passes"])
+    return Options(**named)
 
 
 def _patterns(given: bool | str | Iterable[str]) -> str:

@@ -63,7 +63,7 @@ class TriedVersion:
 class PassResults:
     """The results of the passes for a module.
 
-    differs: the kernel differs from the stock kernel. staged, avoided, awaited, saved: as in `Rewritten`.
+    differs: the kernel differs from the stock kernel. staged, avoided, awaited: as in `Rewritten`.
     made: the known versions, in the order in which they are tried.
     """
 
@@ -71,14 +71,13 @@ class PassResults:
     staged: int
     avoided: int
     awaited: bool
-    saved: float
     made: tuple[TriedVersion, ...]
 
     @classmethod
     def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
         """The results for a module after the passes, with the versions tried so far."""
         found = prepared.rewritten
-        facts = found.staged, found.avoided, found.awaited, found.saved
+        facts = found.staged, found.avoided, found.awaited
         return cls(prepared.differs, *facts, tuple(made))
 
 
@@ -136,7 +135,7 @@ class Known:
             return None
         try:
             made = tuple(map(self._made, entry["made"]))
-            facts = entry["staged"], entry["avoided"], entry["awaited"], float(entry["saved"])
+            facts = entry["staged"], entry["avoided"], entry["awaited"]
             return PassResults(entry["differs"], *facts, made)
         except (KeyError, TypeError, ValueError, IndexError):
             return None
@@ -150,7 +149,6 @@ class Known:
                 "staged": outcome.staged,
                 "avoided": outcome.avoided,
                 "awaited": outcome.awaited,
-                "saved": outcome.saved,
                 "made": [self._kept(made) for made in outcome.made],
             },
         )

@@ -417,7 +417,7 @@ class LLIRStage:
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.emit.marks import without_marks
 
-        record.staged, record.avoided, record.saved = outcome.staged, outcome.avoided, outcome.saved
+        record.staged, record.avoided = outcome.staged, outcome.avoided
         while True:
             with record.working("embed"):
                 made = next(versions, None)

@@ -28,13 +28,10 @@ _RELAXED: Final = 2
 
 
 class Interval(Protocol):
-    """The time between two moments of a stream."""
+    """The time between two moments of a stream. brief: an idle GPU waits for the launch of what comes."""
 
-    def begin(self, stream: int, brief: bool = True) -> None:
-        """The first moment. brief: what comes is so short that an idle GPU is to wait for its launch."""
-
-    def end(self, stream: int) -> None:
-        """The second moment."""
+    def begin(self, stream: int, brief: bool = True) -> None: ...
+    def end(self, stream: int) -> None: ...
 
     def milliseconds(self) -> float | None:
         """The time; None if the GPU is not done yet. Raises OSError if there is none. Requires: this thread is

@@ -28,8 +28,7 @@ _DECIDED: Final = 0.9
 _LEAST: Final = 64
 """Launches that a process makes before the kernel is decided: a later one may have other sizes than those that
 an earlier one has decided."""
-_LONG: Final = 1.0
-"""Milliseconds of a launch beside which those that the host takes for it do not show."""
+_LONG: Final = 1.0  # milliseconds of a launch beside which the host's do not show
 _UNTIMED: Final = 16
 """Launches in a row that the driver cannot time before the contest ends."""
 

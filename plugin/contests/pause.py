@@ -38,10 +38,7 @@ _POINTER: Final = ctypes.c_void_p
 
 
 class Pauses:
-    """The pauses of a process's CUDA contexts, each made when it is first asked for.
-
-    quick, other: CUDA's driver, called with and without the lock of Python's interpreter held.
-    """
+    """The pauses of a process's contexts. quick, other: the driver, called with Python's lock held or not."""
 
     def __init__(self, quick: ctypes.PyDLL, other: ctypes.CDLL) -> None:
         self._quick, self._other = quick, other

@@ -65,8 +65,7 @@ class Verdict:
         self._order = "".join(random.choices(_ORDERS, k=2 * LOOKS[-1]))  # with lost turns it may begin anew
         self._times: dict[int, dict[int, float]] = {}
         self._ratios: list[float] = []
-        self.least = 0.0
-        """The shortest time of a turn; 0 before there is one."""
+        self.least = 0.0  # the shortest time of a turn; 0 before there is one
 
     @property
     def blocks(self) -> int:

@@ -87,7 +87,7 @@ def limits_of(
 
 
 def advise(text: str, usage: Usage, limits: CtaLimits) -> str:
-    """The directive to try for a kernel; "" for none. text: its PTX. usage: of a thread without a directive."""
+    """The directive to try for a kernel; "" for none. text: its PTX. usage: of a thread without one."""
     used, gpu = usage.registers, limits.gpu
     if usage.stack:
         needed = max(used + usage.stack // _WORD, -(-used // UNIT) * UNIT + UNIT)

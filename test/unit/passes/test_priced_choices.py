@@ -21,7 +21,7 @@ from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.passes.pipeline import Rewritten, _saved_by_layouts, rewrite
+from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.passes.reductions.region import BESIDE_SCAN
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 
@@ -183,11 +183,3 @@ def test_staged_accesses_are_counted_on_where_they_will_be_made() -> None:
     assert not found.changed
     assert (found := linear(lower=False)).staged == 0
     assert found.changed
-
-
-@pytest.mark.parametrize(("clocks", "part"), [("[8.0, 6.0]", 0.25), ("[8.0, 9.0]", 0.0), ("[0.0, 0.0]", 0.0)])
-def test_what_layouts_save_is_a_part_of_the_clocks(clocks: str, part: float) -> None:
-    module = Module.parse(f"module attributes {{ll.assigned = {clocks}}} {{}}", bridge.upstream_context())
-    assert _saved_by_layouts(module) == part
-    assert linear(lower=True).saved == 0
-    assert 0 < linear(lower=False).saved < 1
