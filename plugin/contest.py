@@ -106,19 +106,16 @@ class Place:
 
     def kernel(self) -> Any:
         """What is there now; None if nothing is."""
-        kernels = self._kernels()
-        return None if kernels is None else kernels.get(self._key)
+        return self._kernels().get(self._key)
 
     def put(self, kernel: Any) -> None:
         """Put a kernel there, if the function is still there."""
-        kernels = self._kernels()
-        if kernels is not None:
-            kernels[self._key] = kernel
+        self._kernels()[self._key] = kernel
 
-    def _kernels(self) -> Kernels | None:
+    def _kernels(self) -> Kernels:
         function = self._function()
         entry = None if function is None else function.device_caches.get(self._device)
-        return None if entry is None else entry[0]
+        return {} if entry is None else entry[0]  # type: ignore[no-any-return]
 
 
 class _Contest:
