@@ -115,7 +115,7 @@ class Place:
     def _kernels(self) -> Kernels:
         function = self._function()
         entry = None if function is None else function.device_caches.get(self._device)
-        return {} if entry is None else entry[0]  # type: ignore[no-any-return]
+        return {} if entry is None else entry[0]
 
 
 class _Contest:
