@@ -60,8 +60,8 @@ ELSEWHERE = {
     "gather/memory.py": {"_DRAWS", "_RANK"},
     "ptxas/cubin.py": {"_SIZED", "_FORM"},
     "ptxas/occupancy.py": {"UNIT"},
-    "ptxas/advice.py": {"_WORD", "_TENSOR_COLUMNS"},
-    "ptxas/veto.py": {"MORE", "_SMALL_CODE"},
+    "ptxas/advice.py": {"MORE", "_TENSOR_COLUMNS", "_WORD"},
+    "ptxas/veto.py": {"_SMALL_CODE"},
 }
 """Numbers that have names: of hardware and encodings, prices, lower bounds with proof, and what is shown."""
 H200 = target("cuda:90")
