@@ -11,6 +11,7 @@ process.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
@@ -31,6 +32,7 @@ from triton_linear.gpus import gpu_names
 from triton_linear.kept import store
 from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting
+from triton_linear.unit_arguments import NO_UNITS, Units
 
 _log = logging.getLogger("triton_linear")
 Kernels = MutableMapping[Any, Any]
@@ -38,6 +40,8 @@ Kernels = MutableMapping[Any, Any]
 _OTHER = "_triton_linear_other"
 """The attribute by which each kernel of a contest keeps the other one: a graph may have captured it, and
 Triton unloads a kernel that nobody refers to."""
+_STOCK = "_triton_linear_stock"
+"""The attribute by which ours refers to stock Triton's kernel, where it takes arguments for granted."""
 
 
 class Contests:
@@ -57,34 +61,36 @@ class Contests:
         self._clocks = clocks
         self._revisits = revisits or Revisits()
 
-    def enter(self, kernel: Any, options: Any, setting: Setting, place: Place) -> None:
+    def enter(self, kernel: Any, options: Any, setting: Setting, place: Place, units: Units = NO_UNITS) -> None:
         """Begin the contest of a kernel, now or when ours is compiled.
 
-        kernel: stock Triton's `CompiledKernel`, which is in that place. options: those of its backend."""
+        kernel: stock Triton's `CompiledKernel`, which is in that place. options: those of its backend. units:
+        the arguments that are 1 in each launch from that place."""
         if setting.options.leaves_out(kernel.name) or FIRST not in kernel.asm:
             return
         clock = self._clocks(kernel.metadata.target.backend)
         if clock is None or not _loads(kernel):
             return
-        asked, name = of_ours(kernel, setting)
-        contest = _Contest(kernel, name, setting, place, clock, self._revisits)
+        asked, name = of_ours(kernel, setting, units)
+        contest = _Contest(kernel, name, setting, place, clock, self._revisits, units)
         known = store.read(contest.name)
         if known is not None and known.get("differs") is False:
             return
         if known is not None and (ours := contest_job.found(kernel, contest.name)) is not None:
             contest.begin(ours)
             return
-        given = contest_job.job_of(kernel, options, contest.name, asked)
+        given = contest_job.job_of(kernel, options, contest.name, asked, units)
         if isinstance(given, str):
             _log.info("%s: no contest: %s", kernel.name, given)
         else:
             self._workers.submit(given, contest.answered)
 
 
-def of_ours(kernel: Any, setting: Setting) -> tuple[Options, str]:
-    """The options that our version of a kernel of stock Triton's is compiled under, and its key on disk."""
+def of_ours(kernel: Any, setting: Setting, units: Units = NO_UNITS) -> tuple[Options, str]:
+    """The options that our version of a kernel of stock Triton's is compiled under, and its key on disk. units:
+    the arguments that are 1 in each launch."""
     asked = replace(setting.options, exact=True, decisions=NONE, report="", wait=True, autotune=False)
-    return asked, contest_job.key_of(kernel.hash, Setting(asked, decided=NO_DECISIONS))
+    return asked, contest_job.key_of(kernel.hash, Setting(asked, decided=NO_DECISIONS), units)
 
 
 def _loads(kernel: Any) -> bool:
@@ -126,9 +132,17 @@ class _Contest:
     """
 
     def __init__(
-        self, kernel: Any, name: str, setting: Setting, place: Place, clock: Clock, revisits: Revisits
+        self,
+        kernel: Any,
+        name: str,
+        setting: Setting,
+        place: Place,
+        clock: Clock,
+        revisits: Revisits,
+        units: Units,
     ) -> None:
         self.name = name
+        self._units = units
         self._revisits = revisits
         self._ends = 0
         self._found: dict[int, Side] = {}
@@ -169,7 +183,13 @@ class _Contest:
                 self._ends += 1
 
         setattr(kernel, _OTHER, ours)
-        kernel._run = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known(), last)
+        takes = self._units.hold if self._units.arguments else None
+        kernel._run = LaunchContest(
+            launcher, ours, self._clock, self._decided, over, self._known(), last, takes
+        )
+        if takes is not None:
+            setattr(ours, _STOCK, self._stock)
+            ours.__class__ = _for_units()
         if self._place.kernel() is ours:
             vars(ours).pop(_OTHER, None)
             self._place.put(kernel)
@@ -215,6 +235,22 @@ class _Contest:
         store.write(
             self._winners, {str(size): side.value for size, side in {**self._known(), **winners}.items()}
         )
+
+
+@functools.cache
+def _for_units() -> type[Any]:
+    """Triton's class of kernels, for one whose code takes for granted that some arguments are 1, as they are
+    from its place. A program that keeps the kernel and launches it itself launches stock Triton's."""
+    from triton.compiler.compiler import CompiledKernel  # type: ignore[import-untyped, unused-ignore]
+
+    class KernelOfUnits(CompiledKernel):  # type: ignore[misc, unused-ignore]
+        def __getitem__(self, grid: Any) -> Any:
+            kernel = getattr(self, _STOCK)()
+            if kernel is None:
+                raise RuntimeError(f"{self.name}: its function is gone, and stock Triton's kernel with it")
+            return kernel[grid]
+
+    return KernelOfUnits
 
 
 _TRACERS = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "ROCP_TOOL_LIB")

@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from triton_linear import unit_arguments
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
@@ -22,10 +23,13 @@ from triton_linear.environment import VARIABLE
 from triton_linear.kept import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
+from triton_linear.unit_arguments import NO_UNITS, Units
 from triton_linear.wrapping import target_name
 
 FIRST: Final = "ttgir"
 """The stage whose result a worker starts from."""
+_SOURCE: Final = "ttir"
+"""The stage before it."""
 _BEFORE: Final = ("tensordesc_meta", "triton_version")
 """Metadata that are no options, and that stages before `llir` add."""
 
@@ -105,14 +109,17 @@ def _sources() -> str:
 class Job:
     """What a kernel of ours is compiled from.
 
-    key: of the kernel in Triton's cache. name: of its files there. ttgir: stock Triton's module. options: those
-    of the backend. metadata: what stock Triton's stages know of the kernel. code: the digest of stock Triton's
-    binary.
+    key: of the kernel in Triton's cache. name: of its files there. ttgir: stock Triton's module. ttir: the one
+    before it. units: the parameters that are 1, for which a module of other layouts is made of the TTIR.
+    options: those of the backend. metadata: what stock Triton's stages know of the kernel. code: the digest of
+    stock Triton's binary.
     """
 
     key: str
     name: str
     ttgir: str
+    ttir: str
+    units: tuple[int, ...]
     options: Mapping[str, Any]
     metadata: Mapping[str, Any]
     target: Any
@@ -132,9 +139,11 @@ class Answer:
     reports: tuple[Report, ...] = ()
 
 
-def key_of(stock: str, setting: Setting) -> str:
-    """The key of our version of a kernel. stock: Triton's own key of the kernel."""
-    return hashlib.sha256(f"{stock}-{setting.fingerprint}".encode()).hexdigest()
+def key_of(stock: str, setting: Setting, units: Units = NO_UNITS) -> str:
+    """The key of our version of a kernel. stock: Triton's own key of the kernel. units: the arguments that are
+    1 in each launch of it."""
+    ones = f"-{units.parameters}" if units.parameters else ""
+    return hashlib.sha256(f"{stock}-{setting.fingerprint}{ones}".encode()).hexdigest()
 
 
 def _digest(binary: bytes) -> str:
@@ -142,17 +151,20 @@ def _digest(binary: bytes) -> str:
     return hashlib.sha256(binary).hexdigest()
 
 
-def job_of(kernel: Any, options: Any, key: str, setting: Options) -> Job | str:
+def job_of(kernel: Any, options: Any, key: str, setting: Options, units: Units = NO_UNITS) -> Job | str:
     """The job for our version of a kernel of stock Triton's (`CompiledKernel`); or why a worker cannot do it.
     options: those of the backend."""
     surroundings = Surroundings.here()
     if isinstance(surroundings, str):
         return surroundings
     metadata = kernel.metadata._asdict()
+    ttir = kernel.asm.get(_SOURCE, "")
     return Job(
         key,
         kernel.src.name[:150],
         kernel.asm[FIRST],
+        ttir,
+        units.parameters if ttir else (),
         dict(vars(options)),
         {name: metadata[name] for name in _BEFORE if name in metadata},
         metadata["target"],
@@ -211,20 +223,45 @@ def _compiled(job: Job) -> _Made | None:
     options = backend.parse_options(dict(job.options))
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, job.language)
-    module = _parsed(job.ttgir, backend)
     metadata = {"hash": job.key, "target": job.target, **vars(options), **get_cache_invalidating_env_vars()}
     metadata.update(job.metadata)
-    files: dict[str, Any] = {FIRST: job.ttgir}
+    module = _with_units(job, backend, stages[FIRST], metadata) if job.units else None
+    is_other = module is not None
+    files: dict[str, Any] = {FIRST: str(module) if is_other else job.ttgir}
+    if module is None:
+        module = _parsed(job.ttgir, backend)
     names = list(stages)
     for name in names[names.index(FIRST) + 1 :]:
         stage = stages[name]
         module = files[name] = stage(module, metadata)
-        if isinstance(stage, LLIRStage) and not stage.converted:
+        if isinstance(stage, LLIRStage) and not (stage.converted or is_other):
             return None
     return _Made(metadata, files)
 
 
-def _parsed(ttgir: str, backend: Any) -> Any:
+def _with_units(job: Job, backend: Any, stage: Callable[..., Any], metadata: dict[str, Any]) -> Any:
+    """The TTGIR that Triton makes of a kernel if it knows which parameters are 1; None if that may change bits.
+
+    stage: Triton's own. metadata: gets what the stage adds."""
+    from triton_linear.dialect import bridge
+    from triton_linear.passes.reductions.same_bits import same_bits
+
+    added = dict(metadata)
+    try:
+        module = stage(_parsed(unit_arguments.with_units(job.ttir, job.units), backend), added)
+        stock = bridge.to_upstream(_parsed(job.ttgir, backend), bridge.upstream_context())
+        other = bridge.to_upstream(module, bridge.upstream_context())
+        if not same_bits(stock.operation, other.operation):
+            return None
+    except Exception:
+        if job.setting.strict:
+            raise
+        return None
+    metadata.update(added)
+    return module
+
+
+def _parsed(text: str, backend: Any) -> Any:
     """A module of Triton's, in a context of its own."""
     from triton._C.libtriton import ir
 
@@ -232,8 +269,8 @@ def _parsed(ttgir: str, backend: Any) -> Any:
     ir.load_dialects(context)
     backend.load_dialects(context)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"kernel.{FIRST}")
-        path.write_text(ttgir)
+        path = Path(folder, "kernel.mlir")
+        path.write_text(text)
         module = ir.parse_mlir_module(str(path), context)
     module.context = context
     return module

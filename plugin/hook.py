@@ -1,13 +1,13 @@
 """Turning the plugin on and off.
 
-While the plugin is on, it replaces four things in Triton:
+While the plugin is on, it replaces these things in Triton:
 
 - `knobs.runtime.add_stages_inspection_hook`: ours wraps stages of each compile (`llir`; `ptx` and `cubin`). It
   first calls the hook that was installed before, and returns that hook's result;
 - `hash` of the NVIDIA and AMD backends: ours adds the setting's fingerprint, so that kernels compiled under
   different settings have different keys in the cache on disk;
 - `triton.runtime.jit.compute_cache_key` and `JITFunction._do_compile`: ours add the fingerprint to the keys of
-  the kernel cache in memory.
+  the kernel cache in memory. Ours of `JITFunction._pack_args` keeps what `unit_arguments` reads.
 
 With the option `autotune`, it also replaces what `triton_linear.autotuner` lists. All of this is undone when
 the plugin is off and no thread is still compiling for a launch made while it was on. A compile keeps the
@@ -27,7 +27,7 @@ from dataclasses import replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import environment, fallback, limited, user_passes
+from triton_linear import environment, fallback, limited, unit_arguments, user_passes
 from triton_linear.decisions import NONE
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Stages
@@ -35,6 +35,7 @@ from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Options, Setting
 from triton_linear.state import State
+from triton_linear.unit_arguments import Units
 from triton_linear.user_passes import UserPass
 from triton_linear.wrapping import are_own, wrap_stages
 
@@ -221,9 +222,11 @@ def _patches() -> tuple[Patch, ...]:
     from triton.runtime import jit  # type: ignore[import-untyped, unused-ignore]
 
     runtime: Any = knobs.runtime
+    pack_args = unit_arguments.marking(jit.JITFunction._pack_args, _contests_begin)
     patches = [
         Patch(runtime, "add_stages_inspection_hook", StagesHook(runtime.add_stages_inspection_hook)),
         Patch(jit, "compute_cache_key", _keyed(jit.compute_cache_key)),
+        Patch(jit.JITFunction, "_pack_args", pack_args),
         Patch(jit.JITFunction, "_do_compile", _pinning(jit.JITFunction._do_compile)),
     ]
     for name in ("nvidia", "amd"):
@@ -310,19 +313,28 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
         key = _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0])
         bound = signature.bind(self, key, *args, **kwargs)
         given = bound.arguments
+        given["attrs"], units = unit_arguments.unmarked(given["attrs"])
         if setting is not None and not setting.options.wait and _may_contest(setting, given):
-            given["attrs"] = _of_parameters(given["attrs"], len(given["signature"]))
+            attributes = given["attrs"]
+            given["attrs"] = _of_parameters(attributes, len(given["signature"]))
             with _state.pinned(None):
                 kernel = stock(*bound.args, **bound.kwargs)
             if kernel is None or not _is_decided(kernel, setting):
                 if kernel is not None:
-                    _enter(kernel, setting, given)
+                    _enter(kernel, setting, given, units)
                 return kernel
             given["self"].device_caches[given["device"]][0].pop(given["key"], None)  # it is not what stays
+            given["attrs"] = attributes
         with _state.pinned(setting), _pinned_submissions(setting):
-            return stock(self, key, *args, **kwargs)
+            return stock(*bound.args, **bound.kwargs)
 
     return _do_compile
+
+
+def _contests_begin() -> bool:
+    """True if kernels that this thread compiles for launches may enter contests."""
+    setting = _state.current()
+    return setting is not None and not setting.options.wait
 
 
 def _of_parameters(attrs: Mapping[Any, Any], count: int) -> dict[Any, Any]:
@@ -352,13 +364,13 @@ def _may_contest(setting: Setting, given: Mapping[str, Any]) -> bool:
     )
 
 
-def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any]) -> None:
+def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any], units: Units) -> None:
     """Begin the contest of a kernel of stock Triton's. given: the arguments of `_do_compile` by name."""
     try:
         from triton_linear.contest import Place
 
         place = Place(given["self"], given["device"], given["key"])
-        _contests().enter(kernel, given["options"], setting, place)
+        _contests().enter(kernel, given["options"], setting, place, units)
     except Exception as error:
         if setting.options.strict:
             raise

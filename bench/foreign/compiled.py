@@ -167,7 +167,7 @@ class Both:
         for mode in () if self._stock_alone else self._beside:
             try:
                 if mode == modes.CONTEST:
-                    contests.prepare(stock)
+                    contests.prepare(stock, contests.units_of(launch.kernel, launch.args, launch.kwargs))
                     continue
                 with plugin(mode):
                     launch.compiled()

@@ -5,10 +5,12 @@ program is compiled before, and a call is repeated until launches take no turns 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
+
+from triton.runtime import driver
 
 import triton_linear
 from triton_linear import contest, contest_job
@@ -16,6 +18,7 @@ from triton_linear.contests.launches import LaunchContest
 from triton_linear.decisions import NONE
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
+from triton_linear.unit_arguments import NO_UNITS, Units
 
 MOST_CALLS = 640
 """Repetitions of a call after which its contests need not have ended."""
@@ -29,16 +32,22 @@ def context() -> AbstractContextManager[list[Report]]:
     return triton_linear.enabled(**_OPTIONS)
 
 
-def prepare(stock: Any) -> None:
-    """Compile what a worker would for a kernel (`CompiledKernel`) of stock Triton's, which needs no GPU. Raises
-    RuntimeError where it could not."""
-    asked, key = contest.of_ours(stock, Setting(Options(**_OPTIONS)))
+def prepare(stock: Any, units: Units = NO_UNITS) -> None:
+    """Compile what a worker would for a kernel (`CompiledKernel`) of stock Triton's, which needs no GPU. units:
+    the arguments of its launch that are 1 (`units_of`). Raises RuntimeError where it could not."""
+    asked, key = contest.of_ours(stock, Setting(Options(**_OPTIONS)), units)
     # What comes from a cache has lists for tuples.
     facts = {n: tuple(v) if isinstance(v, list) else v for n, v in stock.metadata._asdict().items()}
-    job = contest_job.job_of(stock, SimpleNamespace(**facts), key, asked)
+    job = contest_job.job_of(stock, SimpleNamespace(**facts), key, asked, units)
     failure = job if isinstance(job, str) else contest_job.answer_to(job).failure
     if failure:
         raise RuntimeError(failure)
+
+
+def units_of(kernel: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Units:
+    """The arguments that are 1 in a launch of a `JITFunction`."""
+    binder = kernel.device_caches[driver.active.get_current_device()][-1]
+    return Units.of(binder(*args, **options)[1])
 
 
 def open_among(kernels: Sequence[Any]) -> int:

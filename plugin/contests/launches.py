@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -29,6 +29,8 @@ _LEAST: Final = 64
 """Launches that a process makes before the kernel is decided: a later one may have other sizes than those that
 an earlier one has decided."""
 _LONG: Final = 1.0  # milliseconds of a launch beside which the host's do not show
+_ARGUMENTS: Final = 3
+"""What comes before the kernel's arguments in the `rest` of a launch: metadata and two hooks."""
 _UNTIMED: Final = 16
 """Launches in a row that the driver cannot time before the contest ends."""
 
@@ -64,10 +66,11 @@ class LaunchContest:
     goes on: each launch goes to the winner of its size, and a size that is new is measured first.
 
     Where a graph is captured while its size is not decided, and where launches are not timed, `last` is
-    launched; where a profiler has hooks, stock Triton's kernel.
+    launched; where a profiler has hooks, stock Triton's kernel, and where ours does not take the arguments.
 
     stock: Triton's launcher of its kernel. ours: the other kernel. known: winners that are known already. last:
     the winner of an earlier contest of these kernels.
+    takes: tells of the arguments of a launch whether ours takes them; None: it takes all.
     decided: called with the winners and the tests by size when there is another winner. over: called once, when
     launches should no longer come here, with the winner, and whether something has failed.
     """
@@ -81,8 +84,10 @@ class LaunchContest:
         over: Callable[[Side, bool], None],
         known: Winners | None = None,
         last: Side = Side.STOCK,
+        takes: Callable[[Sequence[Any]], bool] | None = None,
     ) -> None:
         self._last = last
+        self._takes = takes
         self._stock = stock
         self._ours = ours
         self._clock = clock
@@ -106,7 +111,7 @@ class LaunchContest:
         """Launch one of the kernels; the parameters are those of Triton's launcher for stock Triton's kernel:
         grid, stream, function, metadata, and `rest`: launch metadata, both hooks, and the arguments."""
         size = _size(x, y, z)
-        if self._ended or not size or _is_called(rest[1]) or _is_called(rest[2]):
+        if self._ended or not size or _is_called(rest[1]) or _is_called(rest[2]) or not self._may_take(rest):
             return self._stock(x, y, z, stream, function, packed, *rest)
         verdict = self._verdicts.get(size) or self._verdicts.setdefault(size, Verdict())
         self._launches[size] += 1
@@ -136,6 +141,10 @@ class LaunchContest:
             except OSError as error:
                 self._give_up(error)
         return result
+
+    def _may_take(self, rest: Sequence[Any]) -> bool:
+        """True if ours takes the arguments of a launch."""
+        return self._takes is None or self._takes(rest[_ARGUMENTS:])
 
     def _loaded(self) -> Launcher | None:
         """The launcher of ours; None while another thread loads it, or if it cannot be loaded."""
