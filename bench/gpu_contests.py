@@ -4,7 +4,8 @@
 
 Runs kernels with `install(wait=False)`: each launch is compared with what stock Triton's gives, to the bit,
 while the contest runs and afterwards; also in two threads with streams of their own, in a CUDA graph that is
-captured in the middle, and in two processes at once that share their cache. Then both kernels are timed side
+captured in the middle, and in two processes at once that share their cache, each on a GPU of its own if there
+are two. Then both kernels are timed side
 by side, and launches on the host.
 """
 
@@ -30,8 +31,10 @@ from triton_linear import contest
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.kept import store
 from triton_linear.setting import Options, Setting
+from triton_linear.unit_arguments import Units
 
 from .harness import report, results
+from .harness.contests import units_of
 from .harness.options import Parser
 
 LAUNCHES = 600
@@ -62,32 +65,46 @@ def turned_and_counted(x, out, n, B: tl.constexpr):
 
 
 @triton.jit
+def halves(x, out, n: tl.int64, stride: tl.int64, B: tl.constexpr):
+    """Its unit stride is annotated, so that stock Triton loads and stores element by element."""
+    at = tl.program_id(0) * n + tl.arange(0, B) * stride
+    tl.store(out + at, tl.load(x + at) / 2)
+
+
+@triton.jit
 def doubled(x, out, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(out + at, tl.load(x + at) * 2)
 
 
-Case = tuple[Any, Callable[[], tuple[torch.Tensor, torch.Tensor, int]], tuple[int, ...], int]
+Arguments = tuple[Any, ...]
+Case = tuple[Any, Callable[[], Arguments], tuple[int, ...], int]
 
 
-def _bytes(n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+def _bytes(n: int) -> Arguments:
     x = torch.randint(0, 127, (n, n), dtype=torch.int8, device="cuda")
     return x, torch.empty_like(x), n
 
 
-def _rows(n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+def _rows(n: int) -> Arguments:
     return torch.randn(1024, n, device="cuda"), torch.empty(1024, device="cuda"), n
 
 
-def _counts(n: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+def _counts(n: int) -> Arguments:
     ones = torch.ones(n, n, dtype=torch.int32, device="cuda")
     return ones, torch.zeros_like(ones), n
+
+
+def _halves(n: int) -> Arguments:
+    x = torch.randn(n, 4096, device="cuda", dtype=torch.bfloat16)
+    return x, torch.empty_like(x), x.stride(0), x.stride(1)
 
 
 CASES: Mapping[str, Case] = {
     "transposed": (transposed, lambda: _bytes(4096), (32, 32), 128),
     "transposed, small": (transposed, lambda: _bytes(512), (4, 4), 128),
     "row sums": (row_sums, lambda: _rows(8192), (1024,), 1024),
+    "halves": (halves, lambda: _halves(4096), (4096,), 4096),
     "counted": (turned_and_counted, lambda: _counts(128), (1,), 128),
     "doubled": (doubled, lambda: _bytes(1024), (1024,), 1024),
 }
@@ -104,9 +121,9 @@ def kernel_of(function: Any) -> Any:
     return kernel
 
 
-def contested(kernel: Any) -> float:
+def contested(kernel: Any, units: Units) -> float:
     """Wait until launches take turns, or until it is known that both kernels are the same; the seconds."""
-    _, name = contest.of_ours(kernel, Setting(Options(wait=False)))
+    _, name = contest.of_ours(kernel, Setting(Options(wait=False)), units)
     start = time.monotonic()
     while not isinstance(kernel._run, LaunchContest) and time.monotonic() < start + PATIENCE:
         if (store.read(name) or {}).get("differs") is False:
@@ -131,19 +148,19 @@ def host_microseconds(launch: Callable[[], None], count: int = 200, runs: int = 
 def without_plugin(name: str) -> float:
     """Microseconds that a launch takes on the host with stock Triton. Requires: the plugin is off."""
     function, make, grid, block = CASES[name]
-    x, out, n = make()
+    given = make()
     alone = triton.jit(function.fn)
-    return host_microseconds(lambda: alone[grid](x, out, n, B=block))
+    return host_microseconds(lambda: alone[grid](*given, B=block))
 
 
 def examined(name: str, wait: float) -> dict[str, Any]:
     """One case from its first launch to the end of its contest."""
     function, make, grid, block = CASES[name]
     function = triton.jit(function.fn)  # with kernels of its own
-    x, out, n = make()
+    x, out, *sizes = make()
 
     def launch(target: torch.Tensor = out) -> None:
-        function[grid](x, target, n, B=block)
+        function[grid](x, target, *sizes, B=block)
 
     launch()
     torch.cuda.synchronize()
@@ -151,7 +168,8 @@ def examined(name: str, wait: float) -> dict[str, Any]:
     counts = name == "counted"
     launched = 1
     stock = kernel_of(function)
-    found: dict[str, Any] = {"case": name, "compiled": round(contested(stock), 2) if wait else 0.0}
+    units = units_of(function, (x, out, *sizes), {"B": block})
+    found: dict[str, Any] = {"case": name, "compiled": round(contested(stock, units), 2) if wait else 0.0}
     found["contest"] = isinstance(stock._run, LaunchContest)
     wrong = 0
     if found["contest"]:
@@ -196,18 +214,15 @@ def examined(name: str, wait: float) -> dict[str, Any]:
         "host afterwards": host_microseconds(launch),
         "bits": expected,
     }
-    found["ratio"] = ratio(function, x, out, n, grid, block) if not counts else None
+    found["ratio"] = ratio(launch) if not counts else None
     return found
 
 
-def ratio(function: Any, x: Any, out: Any, n: int, grid: Sequence[int], block: int) -> dict[str, float]:
+def ratio(launch: Callable[[], None]) -> dict[str, float]:
     """Stock Triton's time divided by that of each other: ours with the same bits, and what was chosen."""
     from triton_linear.hook import pinned
 
     def microseconds(options: Options | None, mine: bool = True) -> float:
-        def launch() -> None:
-            function[tuple(grid)](x, out, n, B=block)
-
         if not mine:
             return float(triton.testing.do_bench(launch, warmup=10, rep=50))
         with pinned(options):
@@ -221,9 +236,7 @@ def ratio(function: Any, x: Any, out: Any, n: int, grid: Sequence[int], block: i
 
 def markdown(result: Mapping[str, Any]) -> str:
     """The page."""
-    heads = (
-        "case | winner | ended | wrong: | stock / ours: | stock / chosen: | compiled, s: | host, µs: | after: "
-    )
+    heads = "case | winner | ended | wrong: | stock / ours: | stock / chosen: | compiled, s: "
     heads += "| host, µs: | after: | without:"
     rows = []
     for each in result["cases"]:
@@ -233,7 +246,8 @@ def markdown(result: Mapping[str, Any]) -> str:
         cells = ["" if figure is None else f"{figure:.2f}" for figure in figures]
         rows.append((each["case"], each["winner"], each["ended"], each["wrong"], *cells))
     agree = "the same bits in every launch" if result["processes agree"] else "OTHER BITS"
-    said = f"{result['device']}, Triton {result['triton']}, {result['date']}. Two processes at once: {agree}."
+    where = f"{result['device']}, Triton {result['triton']}, {result['date']}"
+    said = f"{where}. Two processes at once, on {result['gpus']}: {agree}."
     return report.page("# Contests", "", said, "", *report.table(heads, rows))
 
 
@@ -256,7 +270,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"TRITON_CACHE_DIR": cache}
         command = [sys.executable, "-m", "bench.gpu_contests", "--process"]
-        both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        gpus = torch.cuda.device_count()
+        both = [
+            subprocess.Popen(
+                command,
+                env=environment | {"CUDA_VISIBLE_DEVICES": str(rank % gpus)},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(2)
+        ]
         found = [json.loads(process.communicate()[0].splitlines()[-1]) for process in both]
     agree = [[case["bits"] for case in cases] for cases in found]
     wrong = sum(case["wrong"] for cases in found for case in cases)
@@ -267,6 +290,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         **results.versions(),
         "device": torch.cuda.get_device_name(),
         "cases": cases,
+        "gpus": "two GPUs" if gpus > 1 else "one GPU",
         "processes agree": agree[0] == agree[1] and wrong == 0,
     }
     print(results.save(options.output, "contests", markdown, result), end="")

@@ -40,8 +40,8 @@ class Units(NamedTuple):
         """
         units, parameters, constants = [], [], 0
         for number, (type_, known) in enumerate(each[:2] for each in specialization):
-            if not isinstance(type_, str):
-                break  # a tuple is several parameters
+            if not isinstance(type_, str) or type_.startswith("tensordesc"):
+                break  # which is several parameters
             constants += type_ == "constexpr"
             if type(known) is int and known == 1 and type_ != "constexpr":
                 units.append(number)
