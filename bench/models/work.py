@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ SAMPLE = 1 << 18
 """So many elements of a tensor are compared."""
 FLOOR = 1e-3
 """Gradients that are smaller than that part of their average are noise: some are zero but for rounding."""
+
+NOISE = re.compile(r"attention\.(self\.key|k_proj)\.bias$")
+"""Gradients of BERT and ViT that are zero but for rounding, which are not compared: what is added to all keys
+adds the same to all scores of a query, and softmax does not show that."""
 
 Results = dict[str, dict[str, Any]]
 """Of each tensor, by name, what `sampled` gives."""
@@ -57,7 +62,8 @@ class Work:
         answer = self.step()
         if self.case.trains:
             found = {"loss": answer.loss}
-            found |= {name: each.grad for name, each in self.model.named_parameters() if each.grad is not None}
+            compared = [pair for pair in self.model.named_parameters() if not NOISE.search(pair[0])]
+            found |= {name: each.grad for name, each in compared if each.grad is not None}
         else:
             found = dict(_tensors(answer))
         return {name: sampled(value.detach()) for name, value in found.items()}

@@ -17,7 +17,7 @@ from bench.models.figures import record
 from bench.models.process import Place
 from bench.models.times import on_gpu, per_step
 from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK, Tuners, digest
-from bench.models.work import verdict
+from bench.models.work import NOISE, verdict
 
 # Times
 
@@ -215,6 +215,12 @@ def test_a_gpu_is_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 # What is said of results, and of the plugin
+
+
+def test_gradients_that_are_zero_but_for_rounding_are_not_compared() -> None:
+    zero = ("bert.encoder.layer.2.attention.self.key.bias", "vit.layers.0.attention.k_proj.bias")
+    others = ("bert.encoder.layer.2.attention.self.key.weight", "model.layers.0.self_attn.k_proj.bias")
+    assert all(map(NOISE.search, zero)) and not any(map(NOISE.search, others))
 
 
 def test_results_are_judged_beside_stock_tritons_own() -> None:
