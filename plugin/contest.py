@@ -16,14 +16,14 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from triton_linear import contest_job
 from triton_linear.contest_job import FIRST, Answer
 from triton_linear.contests.events import Clock, driver_clock
-from triton_linear.contests.launches import LaunchContest, Winners
+from triton_linear.contests.launches import ARGUMENTS, LaunchContest, Winners
 from triton_linear.contests.revisits import Revisits
 from triton_linear.contests.verdict import Side, Verdict
 from triton_linear.contests.workers import Workers
@@ -32,7 +32,7 @@ from triton_linear.gpus import gpu_names
 from triton_linear.kept import store
 from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, Units
+from triton_linear.unit_arguments import NO_UNITS, Units, are_units
 
 _log = logging.getLogger("triton_linear")
 Kernels = MutableMapping[Any, Any]
@@ -40,8 +40,6 @@ Kernels = MutableMapping[Any, Any]
 _OTHER = "_triton_linear_other"
 """The attribute by which each kernel of a contest keeps the other one: a graph may have captured it, and
 Triton unloads a kernel that nobody refers to."""
-_STOCK = "_triton_linear_stock"
-"""The attribute by which ours refers to stock Triton's kernel, where it takes arguments for granted."""
 
 
 class Contests:
@@ -72,7 +70,7 @@ class Contests:
         if clock is None or not _loads(kernel):
             return
         asked, name = of_ours(kernel, setting, units)
-        contest = _Contest(kernel, name, setting, place, clock, self._revisits, units)
+        contest = _Contest(kernel, name, setting, place, clock, self._revisits)
         known = store.read(contest.name)
         if known is not None and known.get("differs") is False:
             return
@@ -139,10 +137,8 @@ class _Contest:
         place: Place,
         clock: Clock,
         revisits: Revisits,
-        units: Units,
     ) -> None:
         self.name = name
-        self._units = units
         self._revisits = revisits
         self._ends = 0
         self._found: dict[int, Side] = {}
@@ -182,17 +178,13 @@ class _Contest:
                 self._revisits.add(self._ends, lambda: self._again(other, winner))
                 self._ends += 1
 
+        takes = _taking(ours)
+        contest = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known(), last, takes)
         setattr(kernel, _OTHER, ours)
-        takes = self._units.hold if self._units.arguments else None
-        kernel._run = LaunchContest(
-            launcher, ours, self._clock, self._decided, over, self._known(), last, takes
-        )
-        if takes is not None:
-            setattr(ours, _STOCK, self._stock)
-            ours.__class__ = _for_units()
         if self._place.kernel() is ours:
             vars(ours).pop(_OTHER, None)
             self._place.put(kernel)
+        kernel._run = contest
 
     def _end(self, launcher: Any, other: weakref.ref[Any], winner: Side) -> None:
         """Have launches go to the winner alone."""
@@ -203,6 +195,9 @@ class _Contest:
         if winner is Side.OURS and ours is not None and self._place.kernel() is kernel:
             vars(kernel).pop(_OTHER)
             setattr(ours, _OTHER, kernel)
+            takes = _taking(ours)
+            if takes is not None and not isinstance(ours.run, _Checked):
+                ours._run = _Checked(ours.run, takes, self._stock)
             self._place.put(ours)
         _log.info("%s: the contest ends with %s kernel", self._called, _WHOSE[winner])
 
@@ -237,20 +232,34 @@ class _Contest:
         )
 
 
-@functools.cache
-def _for_units() -> type[Any]:
-    """Triton's class of kernels, for one whose code takes for granted that some arguments are 1, as they are
-    from its place. A program that keeps the kernel and launches it itself launches stock Triton's."""
-    from triton.compiler.compiler import CompiledKernel  # type: ignore[import-untyped, unused-ignore]
+def _taking(ours: Any) -> Callable[[Sequence[Any]], bool] | None:
+    """Tells whether the arguments of a launch are those that our kernel is specialised for; None: it is for
+    all."""
+    numbers = getattr(ours.metadata, contest_job.SPECIALISED, ())
+    return functools.partial(are_units, tuple(numbers)) if numbers else None
 
-    class KernelOfUnits(CompiledKernel):  # type: ignore[misc, unused-ignore]
-        def __getitem__(self, grid: Any) -> Any:
-            kernel = getattr(self, _STOCK)()
-            if kernel is None:
-                raise RuntimeError(f"{self.name}: its function is gone, and stock Triton's kernel with it")
-            return kernel[grid]
 
-    return KernelOfUnits
+class _Checked:
+    """The launcher of a kernel that is specialised for arguments which are 1, as they are from its place. A
+    program may keep the kernel and launch it with others: that launches stock Triton's."""
+
+    def __init__(
+        self, launcher: Callable[..., Any], takes: Callable[[Sequence[Any]], bool], stock: weakref.ref[Any]
+    ) -> None:
+        self._launcher = launcher
+        self._takes = takes
+        self._stock = stock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._launcher, name)
+
+    def __call__(self, x: Any, y: Any, z: Any, stream: int, function: Any, packed: Any, *rest: Any) -> Any:
+        if self._takes(rest[ARGUMENTS:]):
+            return self._launcher(x, y, z, stream, function, packed, *rest)
+        stock = self._stock()
+        if stock is None:
+            raise RuntimeError("the kernel is for arguments that are 1, and stock Triton's is no longer kept")
+        return stock.run(x, y, z, stream, stock.function, stock.packed_metadata, *rest)
 
 
 _TRACERS = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "ROCP_TOOL_LIB")

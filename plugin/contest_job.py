@@ -30,6 +30,8 @@ FIRST: Final = "ttgir"
 """The stage whose result a worker starts from."""
 _SOURCE: Final = "ttir"
 """The stage before it."""
+SPECIALISED: Final = "unit_arguments"
+"""The metadata of a kernel whose code is for launches in which some arguments are 1: their numbers."""
 _BEFORE: Final = ("tensordesc_meta", "triton_version")
 """Metadata that are no options, and that stages before `llir` add."""
 
@@ -110,7 +112,7 @@ class Job:
     """What a kernel of ours is compiled from.
 
     key: of the kernel in Triton's cache. name: of its files there. ttgir: stock Triton's module. ttir: the one
-    before it. units: the parameters that are 1, for which a module of other layouts is made of the TTIR.
+    before it. units: the arguments that are 1, for which a module of other layouts is made of the TTIR.
     options: those of the backend. metadata: what stock Triton's stages know of the kernel. code: the digest of
     stock Triton's binary.
     """
@@ -119,7 +121,7 @@ class Job:
     name: str
     ttgir: str
     ttir: str
-    units: tuple[int, ...]
+    units: Units
     options: Mapping[str, Any]
     metadata: Mapping[str, Any]
     target: Any
@@ -142,8 +144,8 @@ class Answer:
 def key_of(stock: str, setting: Setting, units: Units = NO_UNITS) -> str:
     """The key of our version of a kernel. stock: Triton's own key of the kernel. units: the arguments that are
     1 in each launch of it."""
-    ones = f"-{units.parameters}" if units.parameters else ""
-    return hashlib.sha256(f"{stock}-{setting.fingerprint}{ones}".encode()).hexdigest()
+    specialised = f"-{units.parameters}" if units.parameters else ""
+    return hashlib.sha256(f"{stock}-{setting.fingerprint}{specialised}".encode()).hexdigest()
 
 
 def _digest(binary: bytes) -> str:
@@ -164,7 +166,7 @@ def job_of(kernel: Any, options: Any, key: str, setting: Options, units: Units =
         kernel.src.name[:150],
         kernel.asm[FIRST],
         ttir,
-        units.parameters if ttir else (),
+        units if ttir else NO_UNITS,
         dict(vars(options)),
         {name: metadata[name] for name in _BEFORE if name in metadata},
         metadata["target"],
@@ -225,40 +227,53 @@ def _compiled(job: Job) -> _Made | None:
     backend.add_stages(stages, options, job.language)
     metadata = {"hash": job.key, "target": job.target, **vars(options), **get_cache_invalidating_env_vars()}
     metadata.update(job.metadata)
-    module = _with_units(job, backend, stages[FIRST], metadata) if job.units else None
-    is_other = module is not None
-    files: dict[str, Any] = {FIRST: str(module) if is_other else job.ttgir}
-    if module is None:
-        module = _parsed(job.ttgir, backend)
+    specialised = _specialised(job, backend, stages[FIRST], metadata)
+    if specialised is None:
+        module, files = _parsed(job.ttgir, backend), {FIRST: job.ttgir}
+    else:
+        module, ttir = specialised
+        files = {_SOURCE: ttir, FIRST: str(module)}
     names = list(stages)
     for name in names[names.index(FIRST) + 1 :]:
         stage = stages[name]
         module = files[name] = stage(module, metadata)
-        if isinstance(stage, LLIRStage) and not (stage.converted or is_other):
+        if isinstance(stage, LLIRStage) and not (stage.converted or specialised):
             return None
     return _Made(metadata, files)
 
 
-def _with_units(job: Job, backend: Any, stage: Callable[..., Any], metadata: dict[str, Any]) -> Any:
-    """The TTGIR that Triton makes of a kernel if it knows which parameters are 1; None if that may change bits.
+def _specialised(
+    job: Job, backend: Any, stage: Callable[..., Any], metadata: dict[str, Any]
+) -> tuple[Any, str] | None:
+    """The TTGIR that Triton makes of a kernel if it knows which strides are 1, and the TTIR for that; None if
+    there are none, or if bits may change.
 
-    stage: Triton's own. metadata: gets what the stage adds."""
+    stage: Triton's own. metadata: gets what the stage adds, and under `SPECIALISED` the numbers of the strides
+    among the arguments of a launch."""
+    if not job.units.arguments:
+        return None
     from triton_linear.dialect import bridge
+    from triton_linear.passes.analysis.strides import strides
     from triton_linear.passes.reductions.same_bits import same_bits
 
-    added = dict(metadata)
+    def upstream(module: Any) -> Any:
+        return bridge.to_upstream(module, bridge.upstream_context()).operation
+
     try:
-        module = stage(_parsed(unit_arguments.with_units(job.ttir, job.units), backend), added)
-        stock = bridge.to_upstream(_parsed(job.ttgir, backend), bridge.upstream_context())
-        other = bridge.to_upstream(module, bridge.upstream_context())
-        if not same_bits(stock.operation, other.operation):
+        found = strides(upstream(_parsed(job.ttir, backend)), job.units.parameters)
+        if not found:
+            return None
+        ttir, added = unit_arguments.with_units(job.ttir, found), dict(metadata)
+        module = stage(_parsed(ttir, backend), added)
+        if not same_bits(upstream(_parsed(job.ttgir, backend)), upstream(module)):
             return None
     except Exception:
         if job.setting.strict:
             raise
         return None
     metadata.update(added)
-    return module
+    metadata[SPECIALISED] = [number for number, each in zip(*job.units, strict=True) if each in found]
+    return module, ttir
 
 
 def _parsed(text: str, backend: Any) -> Any:

@@ -313,7 +313,7 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
         key = _key_under(setting, key.partition(f"-{FINGERPRINT}-")[0])
         bound = signature.bind(self, key, *args, **kwargs)
         given = bound.arguments
-        given["attrs"], units = unit_arguments.unmarked(given["attrs"])
+        units = unit_arguments.units_of(given["attrs"])
         if setting is not None and not setting.options.wait and _may_contest(setting, given):
             attributes = given["attrs"]
             given["attrs"] = _of_parameters(attributes, len(given["signature"]))

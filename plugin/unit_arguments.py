@@ -5,9 +5,9 @@ Triton makes a constant of an integer argument that is 1, unless its parameter i
 argument all the same. So where a stride of 1 is annotated, Triton does not see that elements are next to each
 other, and loads them one by one.
 
-A kernel of a contest is launched under that key alone. So its code may take the 1 for granted: its parameter is
-replaced by a constant in Triton's first module (TTIR), from which Triton then chooses layouts. It is taken if
-that leaves all bits as they are (`same_bits`).
+A kernel of a contest is launched under that key alone. So its code may be specialised: a parameter that is a
+stride (`passes.analysis.strides`) is replaced by a constant in Triton's first module (TTIR), from which Triton
+then chooses layouts. What comes of it takes part in the contest if all bits stay (`same_bits`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, NamedTuple
-
-Attributes = Mapping[Any, Any]
-"""What Triton knows of a kernel's parameters, by their paths."""
 
 _ENTRY: Final = "  tt.func public @"
 _PARAMETER: Final = re.compile(r"%(?P<name>[\w$.-]+): (?P<type>i\d+)\b|%[\w$.-]+: ")
@@ -39,7 +36,8 @@ class Units(NamedTuple):
         Units(arguments=(2, 4), parameters=(1, 3))
         """
         units, parameters, constants = [], [], 0
-        for number, (type_, known) in enumerate(each[:2] for each in specialization):
+        for number, each in enumerate(specialization):
+            type_, known = ("", None) if isinstance(each, str) else each  # the key of a hook is a text
             if not isinstance(type_, str) or type_.startswith("tensordesc"):
                 break  # which is several parameters
             constants += type_ == "constexpr"
@@ -48,14 +46,14 @@ class Units(NamedTuple):
                 parameters.append(number - constants)
         return cls(tuple(units), tuple(parameters))
 
-    def hold(self, arguments: Sequence[Any]) -> bool:
-        """True if they are 1 in a launch: who keeps a kernel may launch it with others."""
-        return all(type(arguments[number]) is int and arguments[number] == 1 for number in self.arguments)
-
 
 NO_UNITS: Final = Units()
-_KEY: Final = ("triton_linear", "units")
-"""The path under which `Units` are among the attributes of parameters."""
+
+
+class _Attributes(dict[Any, Any]):
+    """What Triton knows of a kernel's parameters, by their paths, and the units of the launch."""
+
+    units: Units = NO_UNITS
 
 
 def marking(stock: Callable[..., Any], wanted: Callable[[], bool]) -> Callable[..., Any]:
@@ -65,16 +63,21 @@ def marking(stock: Callable[..., Any], wanted: Callable[[], bool]) -> Callable[.
     def _pack_args(self: Any, backend: Any, kwargs: Any, bound: Any, specialization: Any, given: Any) -> Any:
         options, signature, constants, attributes = stock(self, backend, kwargs, bound, specialization, given)
         if wanted():
-            attributes = {**attributes, _KEY: Units.of(specialization)}
+            attributes = _Attributes(attributes)
+            attributes.units = Units.of(specialization)
         return options, signature, constants, attributes
 
     return _pack_args
 
 
-def unmarked(attributes: Attributes) -> tuple[dict[Any, Any], Units]:
-    """The attributes as stock Triton has them, and the units of the launch, if it is known."""
-    others = {path: found for path, found in attributes.items() if path != _KEY}
-    return others, attributes.get(_KEY, NO_UNITS)
+def units_of(attributes: Mapping[Any, Any]) -> Units:
+    """The units of the launch for which a kernel is compiled, if they are known."""
+    return attributes.units if isinstance(attributes, _Attributes) else NO_UNITS
+
+
+def are_units(numbers: Iterable[int], arguments: Sequence[Any]) -> bool:
+    """True if these arguments of a launch are 1, by their numbers."""
+    return all(type(arguments[number]) is int and arguments[number] == 1 for number in numbers)
 
 
 def with_units(ttir: str, parameters: Iterable[int]) -> str:
@@ -97,7 +100,9 @@ def with_units(ttir: str, parameters: Iterable[int]) -> str:
         if not found["name"]:
             raise ValueError(f"parameter {parameter} is no integer: {lines[entry][found.start() :][:60]}")
         constants.append(f"    %{found['name']} = arith.constant 1 : {found['type']}")
-        end = found.end("name")
-        lines[entry] = f"{lines[entry][:end]}_is_1{lines[entry][end:]}"
+        end, other = found.end("name"), "_is_1"
+        while f"{found['name']}{other}" in ttir:
+            other += "_"
+        lines[entry] = f"{lines[entry][:end]}{other}{lines[entry][end:]}"
     lines[entry + 1 : entry + 1] = constants
     return "\n".join(lines)

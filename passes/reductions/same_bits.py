@@ -13,6 +13,10 @@ _DOTS = ("dot", "dot_scaled", "mma", "mma_scaled")
 """How names of operations end that multiply matrices."""
 
 
+_BY_THREAD = frozenset({"tt.atomic_cas", "tt.atomic_rmw", "tt.elementwise_inline_asm"})
+"""Operations that may give other values in other threads, or beside other elements."""
+
+
 def same_bits(one: Operation, other: Operation) -> bool:
     """True if two modules give the same bits: what `held` says that bits depend on has the same layouts.
 
@@ -27,7 +31,8 @@ def _deciding(module: Operation) -> Iterator[tuple[str, ...]]:
     kept = KeptBits.among(ops, exact=True)
     for op in ops:
         name = name_of(op)
-        if (name in (REDUCE, SCAN) and kept.shows_order(op)) or name.endswith(_DOTS):
+        combines = name in (REDUCE, SCAN) and kept.shows_order(op)
+        if combines or name in _BY_THREAD or name.endswith(_DOTS):
             # A dot adds in the order that its operands' layouts have in registers; in memory they have none.
             yield name, *(str(value.type) for value in (*op.operands, *op.results) if _is_tensor(value))
         for value in op.results:

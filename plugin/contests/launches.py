@@ -29,7 +29,7 @@ _LEAST: Final = 64
 """Launches that a process makes before the kernel is decided: a later one may have other sizes than those that
 an earlier one has decided."""
 _LONG: Final = 1.0  # milliseconds of a launch beside which the host's do not show
-_ARGUMENTS: Final = 3
+ARGUMENTS: Final = 3
 """What comes before the kernel's arguments in the `rest` of a launch: metadata and two hooks."""
 _UNTIMED: Final = 16
 """Launches in a row that the driver cannot time before the contest ends."""
@@ -144,7 +144,7 @@ class LaunchContest:
 
     def _may_take(self, rest: Sequence[Any]) -> bool:
         """True if ours takes the arguments of a launch."""
-        return self._takes is None or self._takes(rest[_ARGUMENTS:])
+        return self._takes is None or self._takes(rest[ARGUMENTS:])
 
     def _loaded(self) -> Launcher | None:
         """The launcher of ours; None while another thread loads it, or if it cannot be loaded."""

@@ -18,9 +18,10 @@ from triton_linear import contest_job
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.decisions import NO_DECISIONS, NONE
 from triton_linear.dialect import bridge
+from triton_linear.passes.analysis.strides import strides
 from triton_linear.passes.reductions.same_bits import same_bits
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, Units, with_units
+from triton_linear.unit_arguments import NO_UNITS, Units, are_units, units_of, with_units
 
 __all__ = ["gpu", "installed"]
 TARGETS = [GPUTarget("cuda", 80, 32), GPUTarget("cuda", 90, 32), GPUTarget("cuda", 100, 32)]
@@ -53,6 +54,59 @@ def multiplied(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
 
 
 @triton.jit
+def biased(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """Where it is known that the bias is added, a product and a sum are one operation."""
+    at = tl.arange(0, N)
+    product = tl.load(x + at) * tl.load(x + N + at)
+    if column == 1:
+        product += tl.load(x + 2 * N + at)
+    tl.store(out + at, product)
+
+
+@triton.jit
+def carried(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """One iteration is no loop."""
+    at = tl.arange(0, N)
+    total = tl.load(x + at) * tl.load(x + N + at)
+    for _ in range(column):
+        total += tl.load(x + 2 * N + at)
+    tl.store(out + at, total)
+
+
+@triton.jit
+def exponential(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """The compiler's exponential is not the GPU's."""
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.load(x + at) * tl.exp(column * -80.3))
+
+
+@triton.jit
+def masked(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out + at, tl.load(x + at), mask=at * column < N)
+
+
+@triton.jit
+def advanced(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """A stride of pointers in a loop is one all the same."""
+    source = x + tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    for k in range(4):
+        tl.store(out + k * N * N + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :], tl.load(source))
+        source += N * column
+
+
+@triton.jit
+def numbered(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """Which thread has an element shows."""
+    at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    loaded = tl.load(x + at)
+    thread = tl.inline_asm_elementwise(
+        "mov.u32 $0, %tid.x;", "=r,r", [loaded], dtype=tl.int32, is_pure=False, pack=1
+    )
+    tl.store(out + at, thread.to(tl.float32))
+
+
+@triton.jit
 def plain(x, out, row, column, N: tl.constexpr):
     at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
     tl.store(out + at, tl.load(x + at))
@@ -66,7 +120,7 @@ PARAMETERS = (3,)
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
     yield
-    for kernel in (copied, sums, count, plain):
+    for kernel in (copied, plain):
         kernel.device_caches.clear()
 
 
@@ -92,6 +146,10 @@ def compiled(kernel: Any, target: GPUTarget) -> Any:
     return triton.compile(ASTSource(kernel, types, {"N": 64}, aligned), target=target)
 
 
+def is_specialised(ours: Any) -> bool:
+    return ours is not None and hasattr(ours.metadata, contest_job.SPECIALISED)
+
+
 def answered(kernel: Any, target: GPUTarget) -> tuple[Any, Any]:
     """Stock Triton's kernel, and what a worker makes of it for launches with a column of 1; None if nothing
     else."""
@@ -107,37 +165,83 @@ def answered(kernel: Any, target: GPUTarget) -> tuple[Any, Any]:
 def test_the_code_of_a_launch_with_a_unit_stride_has_wide_accesses(folder: None) -> None:
     stock, ours = answered(copied, TARGETS[1])
     assert "ld.global.v4" not in stock.asm["ptx"] and ours.asm["ptx"].count("ld.global.v4") == 8
-    assert ours.metadata.num_warps == stock.metadata.num_warps and ours.asm["ttir"] == stock.asm["ttir"]
+    assert ours.metadata.unit_arguments == [3] and ours.metadata.num_warps == stock.metadata.num_warps
+    assert "%column = arith.constant 1 : i64" in ours.asm["ttir"]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_layouts_that_bits_depend_on_stay(target: GPUTarget, folder: None) -> None:
-    for kernel, taken in ((copied, True), (count, True), (multiplied, True), (sums, False)):
-        _, ours = answered(kernel, target)
-        wide = ours is not None and "sizePerThread = [1, 4]" in ours.asm["ttgir"]
-        assert wide == taken, kernel
+    kernels = {copied: True, count: True, multiplied: True, advanced: True, sums: False}
+    for kernel, taken in kernels.items():
+        assert is_specialised(answered(kernel, target)[1]) == taken, kernel
 
 
-def test_same_bits_compares_the_order_of_sums_and_dots() -> None:
-    def sum_of(layout: str) -> Any:
-        text = f"""
-#l = #ttg.blocked<{layout}>
-module attributes {{"ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"}} {{
-  tt.func @f(%x: tensor<64x64xf32, #l>) -> tensor<64xf32, #ttg.slice<{{dim = 1, parent = #l}}>> {{
-    %s = "tt.reduce"(%x) <{{axis = 1 : i32}}> ({{
+@pytest.mark.parametrize("kernel", [biased, carried, exponential, masked, numbered], ids=lambda k: k.__name__)
+def test_what_is_no_stride_is_read(kernel: Any, folder: None) -> None:
+    assert not is_specialised(answered(kernel, TARGETS[1])[1])
+
+
+def test_each_argument_is_judged_by_itself(folder: None) -> None:
+    module = bridge.text_to_upstream(compiled(carried, TARGETS[1]).asm["ttir"], bridge.upstream_context())
+    assert strides(module.operation, [2, 3]) == []
+    module = bridge.text_to_upstream(compiled(copied, TARGETS[1]).asm["ttir"], bridge.upstream_context())
+    assert strides(module.operation, [3, 2]) == [3, 2] and strides(module.operation, [0, 1]) == []
+
+
+COMBINING = """
+    %s = "tt.{}"(%x) <{{axis = 1 : i32{}}}> ({{
     ^bb0(%a: f32, %b: f32):
       %c = arith.addf %a, %b : f32
-      tt.reduce.return %c : f32
-    }}) : (tensor<64x64xf32, #l>) -> tensor<64xf32, #ttg.slice<{{dim = 1, parent = #l}}>>
-    tt.return %s : tensor<64xf32, #ttg.slice<{{dim = 1, parent = #l}}>>
+      tt.{}.return %c : f32
+    }}) : (tensor<64x64xf32, #l>) -> {}
+"""
+PARTS = {
+    "sum": COMBINING.format("reduce", "", "reduce", "tensor<64xf32, #ttg.slice<{dim = 1, parent = #l}>>"),
+    "scan": COMBINING.format("scan", ", reverse = false", "scan", "tensor<64x64xf32, #l>"),
+    "dot": """
+    %a = ttg.convert_layout %x : tensor<64x64xf32, #l> -> tensor<64x64xf32, #left>
+    %b = ttg.convert_layout %x : tensor<64x64xf32, #l> -> tensor<64x64xf32, #right>
+    %d = tt.dot %a, %b, %x : tensor<64x64xf32, #left> * tensor<64x64xf32, #right> -> tensor<64x64xf32, #l>
+""",
+    "product on its way to a sum": """
+    %p = arith.mulf %x, %x : tensor<64x64xf32, #l>
+    %s = arith.addf %p, %x : tensor<64x64xf32, #l>
+""",
+    "product that a loop carries": """
+    %i = arith.constant 0 : i32
+    %n = arith.constant 1 : i32
+    %p = arith.mulf %x, %x : tensor<64x64xf32, #l>
+    %r = scf.for %j = %i to %n step %n iter_args(%q = %p) -> (tensor<64x64xf32, #l>) : i32 {
+      %s = arith.addf %q, %x : tensor<64x64xf32, #l>
+      scf.yield %s : tensor<64x64xf32, #l>
+    }
+""",
+    "assembly": """
+    %y = tt.elementwise_inline_asm "mov.u32 $0, %tid.x;" {constraints = "=r,r", packed_element = 1 : i32,
+      pure = false} %x : tensor<64x64xf32, #l> -> tensor<64x64xi32, #l>
+""",
+    "nothing": "%y = math.exp %x : tensor<64x64xf32, #l>",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_same_bits_compares_what_bits_depend_on(part: str) -> None:
+    def module(width: int) -> Any:
+        shape = "threadsPerWarp = [1, 32], warpsPerCTA = [1, 1], order = [1, 0]"
+        text = f"""
+#l = #ttg.blocked<{{sizePerThread = [1, {width}], {shape}}}>
+#left = #ttg.dot_op<{{opIdx = 0, parent = #l}}>
+#right = #ttg.dot_op<{{opIdx = 1, parent = #l}}>
+module attributes {{"ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"}} {{
+  tt.func public @f(%x: tensor<64x64xf32, #l>) {{
+    {PARTS[part]}
+    tt.return
   }}
 }}"""
         return bridge.text_to_upstream(text, bridge.upstream_context()).operation
 
-    shape = "threadsPerWarp = [1, 32], warpsPerCTA = [1, 1], order = [1, 0]"
-    one, other = (f"{{sizePerThread = [1, {width}], {shape}}}" for width in (1, 2))
-    assert same_bits(sum_of(one), sum_of(one))
-    assert not same_bits(sum_of(one), sum_of(other))
+    assert same_bits(module(1), module(1))
+    assert same_bits(module(1), module(2)) == (part == "nothing")
 
 
 @pytest.mark.usefixtures("installed")
@@ -147,7 +251,7 @@ def test_kernels_of_unit_strides_have_a_contest_of_their_own(
     jobs = kept_jobs(monkeypatch, gpu)
     launch(column=1)
     launch(column=2)
-    assert [job.units for job in jobs] == [PARAMETERS, ()]
+    assert [job.units for job in jobs] == [Units((3,), PARAMETERS), NO_UNITS]
     assert jobs[0].key != jobs[1].key and jobs[0].ttgir == jobs[1].ttgir
     assert [len(set(gpu.launched))] == [1], "stock Triton has one kernel for both"
 
@@ -158,7 +262,7 @@ def test_arguments_without_a_type_are_constants_anyway(
 ) -> None:
     jobs = kept_jobs(monkeypatch, gpu)
     launch(plain)
-    assert [job.units for job in jobs] == [()]
+    assert [job.units for job in jobs] == [NO_UNITS]
 
 
 @pytest.mark.usefixtures("installed")
@@ -176,12 +280,15 @@ def test_a_kernel_that_a_program_keeps_takes_other_arguments(
     assert set(gpu.launched) == {stock}, "in the middle of the contest"
     kept = launch(times=100)
     assert gpu.launched[-1] != stock and kept is not first
-    kept[(4, 1, 1)](*pointers(), ROW, 2, 64)
-    assert gpu.launched[-1] == stock, "after it"
-    launch(column=2)
+    for column, expected in ((2, stock), (1, kept.kernel), (2, stock)):
+        kept[(4, 1, 1)](*pointers(), ROW, column, 64)
+        assert gpu.launched[-1] == expected, "after it"
+    kept.run(4, 1, 1, 0, kept.function, kept.packed_metadata, None, None, None, *pointers(), ROW, 2, 64)
     assert gpu.launched[-1] == stock
-    launch()
-    assert gpu.launched[-1] != stock
+    copied.device_caches.clear()
+    del first
+    kept[(4, 1, 1)](*pointers(), ROW, 1, 64)
+    assert gpu.launched[-1] == kept.kernel
 
 
 @pytest.mark.usefixtures("installed")
@@ -190,6 +297,7 @@ def test_what_triton_compiles_has_its_own_key(gpu: LaunchingDriver, monkeypatch:
 
     kept_jobs(monkeypatch, gpu)
     ours = launch()
+    assert units_of(ours.src.attrs) == NO_UNITS
     triton_linear.uninstall()
     copied.device_caches.clear()
     assert launch().hash == ours.hash
@@ -201,12 +309,9 @@ def test_units_are_what_the_cache_key_says() -> None:
     assert units == Units((2, 6), (1, 5))
     for several in (("i64", "i32"), (1, "D")), ("tensordesc<fp16[64, 64]>", None):
         assert Units.of([("i64", 1), several, ("i64", 1)]) == Units((0,), (0,)), "which are several parameters"
-    arguments = [None] * 7
-    arguments[2] = arguments[6] = 1
-    assert units.hold(arguments)
+    assert are_units([1, 2], [None, 1, 1]) and are_units([], [])
     for other in (2, True, 1.0, None):
-        assert not units.hold([*arguments[:6], other])
-    assert NO_UNITS.hold([])
+        assert not are_units([1, 2], [None, 1, other])
 
 
 def test_only_integers_are_replaced() -> None:
@@ -216,5 +321,6 @@ def test_only_integers_are_replaced() -> None:
         "    %n = arith.constant 1 : i32",
         "    use %n",
     ]
+    assert "%n_is_1_: i32" in with_units(text.replace("use", "use %n_is_1,"), [1])
     with pytest.raises(ValueError, match="parameter 0 is no integer"):
         with_units(text, [0])
