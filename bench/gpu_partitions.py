@@ -12,7 +12,7 @@ without launching anything, and runs the plugin's code in the interpreter, with 
 changes thresholds (docs/policy.md) of the target in the plugin's compiles.
 
 `--beside` has more compiled and timed: variants of `triton-linear tune` (docs/tune.md), and the plugin with
-other thresholds (`loose_bits=16`, several with + between them). `decided` is then what tuning would give: the
+other thresholds (`matrix_bytes=8`, several with + between them). `decided` is then what tuning would give: the
 fastest of all by every other turn, timed in the turns between.
 """
 

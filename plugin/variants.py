@@ -23,7 +23,6 @@ COMPARED: Final = (STOCK, OURS)
 
 _BUSY_WARPS: Final = 16
 """Warps of a busy multiprocessor: two CTAs of eight warps, or four of four."""
-_NO_MARGIN: Final = ("saved_clocks", "margin", "margin_with_memory", "unmeasured_margin")
 
 
 class Part(Enum):
@@ -126,7 +125,7 @@ VARIANTS: Final = {
         _layouts(
             "eager",
             "layouts that save anything by the model, without a margin",
-            thresholds=",".join(f"{name}=0" for name in _NO_MARGIN),
+            thresholds="margin=0",
         ),
         _prices("latency", "plans and layouts priced for the warps of one CTA", thresholds="likely_warps=0"),
         _prices(
@@ -137,7 +136,7 @@ VARIANTS: Final = {
         _variant_of(Part.PLANS)(
             "matrices",
             "matrix loads in place of loads of one or two words, whatever the elements are",
-            thresholds="matrix_load_bytes=8",
+            thresholds="matrix_bytes=8",
         ),
         _variant_of(Part.PLANS)(
             "replacing",
@@ -145,11 +144,6 @@ VARIANTS: Final = {
             thresholds="replacing=1",
         ),
         _loads("ahead", "loads of loops an iteration ahead, however few warps fit", thresholds="warps_ahead=0"),
-        _loads(
-            "further",
-            "the same in loops without exchanges between warps, and in pipelined ones",
-            thresholds="warps_ahead=0,ahead_without_exchange=1,ahead_beside_dots=1",
-        ),
         _loads("behind", "no loads of loops an iteration ahead", without="linear-load-ahead"),
         _assembly("unbounded", "registers as ptxas gives them", occupancy=False),
         _assembly(

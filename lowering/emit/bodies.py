@@ -73,7 +73,7 @@ def emit_body(
     elif isinstance(plan, FreePlan):
         values = _free(writer, plan, signature.element, register, settler)
     else:
-        together = target.policy.vector_words if width(signature.element) == HALF else 1
+        together = target.vector_words if width(signature.element) == HALF else 1
         words = _packing(writer, plan, signature, register, settler, packer, together)
         values = _through_words(writer, plan, signature, words, machine, base, unpacks, closes)
     result = writer.op(f"llvm.mlir.undef : {result_type}")

@@ -46,6 +46,7 @@ from triton_linear.lowering.emit.turns import Turn
 from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 
 _CALL = "tt.call"
@@ -249,8 +250,7 @@ def _homes(
     everybody = [use for use in everybody if use.start not in taking]
     others += sum(scratch.pieces(uses, taking).values())
     homes = {n: home for n, home in homes.items() if n not in taking}
-    policy = target.policy
-    kept, budget = scratch.arranged(everybody, others, budget, policy.scratch_pieces, policy.small_scratch)
+    kept, budget = scratch.arranged(everybody, others, budget, limits.SCRATCH_PIECES, target.small_scratch)
     homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
     return homes, budget, taking
 
@@ -298,9 +298,8 @@ def _homes_in_regions(
         taking |= taken
         groups[region] = [use for use in groups[region] if use.start not in taken]
         others += sum(scratch.pieces(uses, taken).values())
-    policy = target.policy
     homes = scratch.in_regions(
-        list(groups.values()), others, budget, policy.scratch_pieces, policy.small_scratch
+        list(groups.values()), others, budget, limits.SCRATCH_PIECES, target.small_scratch
     )
     return {n: home for n, home in homes.items() if n in uses}, budget, taking
 

@@ -37,6 +37,7 @@ from triton_linear.lowering.gather.shuffles import (
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan, GatherSharedPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 
 
@@ -93,7 +94,7 @@ def _registers_needed(plan: AnyGatherPlan, element: ElementType) -> int:
 
 
 def _with_spills(cost: Cost, held: int, target: Target, warps: int) -> Cost:
-    spilled = max(0, held - target.policy.gather_registers)
+    spilled = max(0, held - limits.GATHER_REGISTERS)
     busy = 2 * spilled * target.costs.wavefront
     return replace(cost, clocks=cost.clocks + busy, latency=cost.latency + target.costs.alone * warps * busy)
 

@@ -39,7 +39,7 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import Columns, GatheredWord, GatherPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
 from triton_linear.lowering.planners.conversion import Hardware
-from triton_linear.lowering.target.policy import Policy
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 
 PLANNER = "gather"
@@ -63,7 +63,7 @@ def plan_gather(
     best: GatherPlan | None = None
     # If a warp holds an element in several places, registers or lanes are preferred.
     for preference in itertools.product((True, False), repeat=2):
-        found = _Planner.of(src, index, axis, *preference).plan(element, target.policy)
+        found = _Planner.of(src, index, axis, *preference).plan(element)
         if isinstance(found, Rejected):
             rejected = rejected or found
             continue
@@ -251,7 +251,7 @@ class _Planner:
             held, columns_beside_axis(index, axis, sizes), axis_columns, elements, by_index, by_thread
         )
 
-    def plan(self, element: ElementType, policy: Policy) -> GatherPlan | Rejected:
+    def plan(self, element: ElementType) -> GatherPlan | Rejected:
         """The plan, or a rejection with the bit whose source is not in the warp."""
         by_index: list[tuple[int, int]] = []
         for bit, column in enumerate(self.axis_columns):
@@ -278,7 +278,7 @@ class _Planner:
             if place is None:
                 return Rejected(PLANNER, f"destination register={1 << bit} wants elements of another warp")
             by_register.append(place)
-        return self._assembled(by_index, by_thread, by_register, element, policy)
+        return self._assembled(by_index, by_thread, by_register, element)
 
     def _assembled(
         self,
@@ -286,10 +286,9 @@ class _Planner:
         by_thread: list[tuple[int, int]],
         by_register: list[tuple[int, int]],
         element: ElementType,
-        policy: Policy,
     ) -> GatherPlan | Rejected:
         choices = f2.reduce(register for register, _ in (*by_index, *by_thread))
-        if 1 << len(choices) > policy.gather_choices:
+        if 1 << len(choices) > limits.GATHER_CHOICES:
             return Rejected(PLANNER, f"an index names one of {1 << len(choices)} registers")
         span = f2.Echelon(choices)
 
@@ -332,6 +331,6 @@ class _Planner:
             wanted=tuple(wanted),
             outputs=tuple(outputs),
         )
-        if len(plan.wanted) * plan.words > policy.gather_words:
+        if len(plan.wanted) * plan.words > limits.GATHER_WORDS:
             return Rejected(PLANNER, f"{len(plan.wanted)} results are chosen from {plan.words} words each")
         return plan

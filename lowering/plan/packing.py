@@ -97,12 +97,3 @@ def _loaded(
         ]
         outputs.append(builder.choose((), ((*places, *((NOWHERE,) * (slots - len(places)))),)))
     return LoadedWords(given, tuple(builder.steps), tuple(outputs))
-
-
-def packing_permutes(registers: int, per_word: int) -> int:
-    """Permutes that put elements, each in a register of its own, into words of `per_word`, or take them out.
-
-    >>> packing_permutes(8, 4), packing_permutes(2, 4), packing_permutes(8, 1)
-    (6, 1, 0)
-    """
-    return registers - -(-registers // per_word)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.packing import loaded_words, packing_permutes, stored_words
+from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, Access, Cost, MemorySide, Ranks, SharedPlan
 from triton_linear.lowering.planners.fragments import Fragment, matrix_fragment
 from triton_linear.lowering.planners.placement import (
@@ -81,7 +81,6 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
             shuffles += passes
             beside += stage.replacements
             alu += stage.gathers - stage.replacements + moving
-    alu += _packing(plan, target.loose)
     costs = target.costs
     barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
     first = int(target.waits_before_stores and plan.stores_apart)
@@ -96,19 +95,6 @@ def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
         barriers=plan.barriers + first,
         scratch_bytes=plan.scratch_bytes,
     )
-
-
-def _packing(plan: SharedPlan, loose: int) -> int:
-    """Permutes between the plan's words and the registers of arithmetic, on the sides `loose` (`Target.loose`).
-
-    An access of a single element needs none.
-    """
-    permutes = 0
-    if loose & 1 and (plan.before is not None or plan.store.slots > 1):
-        permutes += packing_permutes(plan.source_registers, plan.per_word)
-    if loose & 2 and (plan.after is not None or plan.load.slots > 1):
-        permutes += packing_permutes(len(plan.outputs), plan.per_word)
-    return permutes
 
 
 def exchange_plans(
@@ -136,13 +122,11 @@ def exchange_plans(
     # avoid both. Loads from other CTAs can then be wider.
     transposes = size < WORD and (narrow or bool(steps) or scope == CLUSTER)
     # The others load up to four words at once, in as many wavefronts as loads of a word.
-    few = size < target.policy.matrix_load_bytes and (
-        WORD <= plan.load.access_bytes <= target.policy.matrix_load_bytes
-    )
+    few = size < target.policy.matrix_bytes and (WORD <= plan.load.access_bytes <= target.policy.matrix_bytes)
     near = scope != CLUSTER  # no matrix instruction reads another CTA's memory
     names = [name for name in target.load_matrix if near and (few if moves_words(name) else transposes)]
     loads = _fragments(names, sharing.load_register, sharing.load_lane, shared, limits.element_bytes)
-    fewer = size < target.policy.matrix_store_bytes and plan.store.access_bytes >= WORD
+    fewer = size < target.policy.matrix_bytes and plan.store.access_bytes >= WORD
     names = [name for name in target.store_matrix if (near and fewer if moves_words(name) else transposes)]
     stores = _fragments(names, sharing.store_register, sharing.store_lane, shared, limits.element_bytes)
     for load in loads:

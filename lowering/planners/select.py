@@ -35,6 +35,7 @@ from triton_linear.lowering.planners.shared import (
     with_ranks_as_warps,
 )
 from triton_linear.lowering.planners.shuffle import cost_of_shuffle, plan_shuffle
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 
 CROSSING = "source and destination differ in their block bits: the conversion crosses CTAs"
@@ -245,7 +246,7 @@ def misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
         if lanes != target.lanes:
             return f"the {side} layout has {lanes} lanes, {target.name} has {target.lanes}"
         registers = layout.in_dim_size("register") if layout.has_in_dim("register") else 1
-        if registers > (most := target.policy.most_registers):
+        if registers > (most := limits.MOST_REGISTERS):
             return f"the {side} layout has {registers} registers; {most} at most are planned for"
     warps = [layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1 for layout in (src, dst)]
     if warps[0] != warps[1]:

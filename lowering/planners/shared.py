@@ -39,6 +39,7 @@ from triton_linear.lowering.planners.conversion import (
 from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shuffle import plan_shuffle
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 
 __all__ = [
@@ -57,8 +58,7 @@ def plan_warp_shared(
     """An exchange within each warp, through a slice of scratch per warp."""
     if misfit := _misfit(conv, Reach.WARP):
         return Rejected("warp-shared", misfit)
-    limit = min(scratch_limit >> len(conv.src.warp), target.policy.warp_scratch_bytes)
-    return _plan("warp", conv, element, target, limit)
+    return _plan("warp", conv, element, target, scratch_limit >> len(conv.src.warp))
 
 
 def plan_cta_shared(
@@ -80,8 +80,7 @@ def plans_across_ctas(
     """
     near = with_ranks_as_warps(conv)
     if near is not None and near.reach <= Reach.WARP:
-        limit = min(scratch_limit >> len(conv.src.warp), target.policy.warp_scratch_bytes)
-        yield _plan("warp", conv, element, target, limit)
+        yield _plan("warp", conv, element, target, scratch_limit >> len(conv.src.warp))
         # An exchange of the CTA stores less if warps hold copies of each other.
         if not (conv.src.warps_hold_copies or conv.dst.warps_hold_copies):
             return
@@ -142,7 +141,7 @@ def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, li
             cost = cost_of_shared(plan, target)
             if cost.clocks < least.clocks:
                 best, least, held, wanted = plan, cost, source, destination
-                if _needs_no_other(plan, cost, target.policy.exchange_permutes):
+                if _needs_no_other(plan, cost, limits.EXCHANGE_PERMUTES):
                     return plan
     return best
 

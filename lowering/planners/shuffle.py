@@ -16,7 +16,6 @@ from dataclasses import replace
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.packing import packing_permutes
 from triton_linear.lowering.plan.plans import Cost, Rejected, ShufflePlan
 from triton_linear.lowering.plan.words import TooLong, WordBuilder, with_replacements
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, between
@@ -91,9 +90,6 @@ def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> 
     moving, shuffles = plan.moving(target)
     shuffles, beside = shuffles * parts, plan.replacements * parts
     alu = (plan.gathers + moving) * parts - beside
-    for side, registers in enumerate((plan.source_registers, plan.destination_registers)):
-        if target.loose >> side & 1:
-            alu += packing_permutes(registers, plan.slots)
     clocks = target.costs.clocks(shuffles * target.costs.shuffle, alu, beside)
     return Cost(clocks, shuffles=shuffles, alu=alu, beside=beside)
 

@@ -134,17 +134,23 @@ class Target:
     waits_before_stores: bool = False
     """True if an exchange whose stores lie apart begins with a barrier of the warp (see
     `InstructionWriter.keep_loads_in_flight`)."""
+    scratch_bytes: int = 16 * 1024
+    """The most scratch of a conversion of four warps or fewer; one that needs more goes in several rounds."""
     scratch_grows: bool = False
     """True if the scratch limit of a CTA grows in proportion to its warps."""
     resident_warps: int = 64
     """The most warps that a multiprocessor holds."""
-    loose: int = 0
-    """Sides of the conversion that is planned whose elements arithmetic keeps in registers of their own: 1 for
-    the source, 2 for the destination. Plans by words are charged what packs these."""
     registers: int = 64 * 1024
     """Registers of 32 bits that a multiprocessor has."""
     reserved_shared_bytes: int = 0
     """Shared memory that a CTA is charged beyond what it asks for."""
+    small_scratch: int = 1024
+    """Bytes of scratch outside loops that keep their place until the next exchange is done, which saves a
+    barrier: as many as NVIDIA GPUs reserve for a CTA."""
+    vector_words: int = 1
+    """Words of two elements of 16 bits that are packed in one LLVM vector. Triton optimises without a target on
+    NVIDIA GPUs, so LLVM makes two additions of halves one instruction only where it finds those of 128 bits
+    together (`slp-min-reg-size`)."""
 
     @property
     def likely_warps(self) -> int:
@@ -203,22 +209,21 @@ class Target:
         >>> target("hip:gfx942").scratch_limit(8), target("cuda:90").scratch_limit(8)
         (32768, 32768)
         """
-        bytes_ = self.policy.scratch_bytes
-        return bytes_ * max(4, warps) // 4 if self.scratch_grows else bytes_
+        return self.scratch_bytes * max(4, warps) // 4 if self.scratch_grows else self.scratch_bytes
 
     def shared_budget(self, warps: int, words: int, needed: int = 0) -> int:
         """Bytes of shared memory that a CTA of `warps` warps can take without lowering the occupancy.
 
         Registers decide how many CTAs are resident, and the `needed` bytes that a CTA takes in any case: a
-        thread holds a tensor of `words` registers and `Policy.registers_beside`, and `Policy.likely_registers`
-        at least. Those CTAs share the memory equally.
+        thread holds a tensor of `words` registers, and `Policy.likely_registers` at least. Those CTAs share the
+        memory equally.
 
         >>> target("cuda:90").shared_budget(4, 16), target("cuda:90").shared_budget(4, 128)
         (28160, 76800)
         >>> target("cuda:90").shared_budget(4, 16, needed=50000)
         57344
         """
-        registers = max(self.policy.likely_registers, words + self.policy.registers_beside)
+        registers = max(self.policy.likely_registers, words)
         resident = min(self.resident_warps, self.registers // (registers * self.lanes))
         whole = self.max_shared_bytes + self.reserved_shared_bytes
         ctas = max(1, min(resident // warps, whole // max(1, needed + self.reserved_shared_bytes)))
@@ -343,8 +348,6 @@ def _make(name: str, kib: int) -> Target:
         capability = int(name.removeprefix("cuda:"))
         names = {tile.name for tile in tiles.available(capability)}
         policy = NVIDIA if name in _MEASURED else NVIDIA_UNMEASURED
-        # Triton 3.9 does not vectorise for capability 8.0, as ptxas rejects some of the code.
-        words = 1 if capability == 80 else policy.vector_words
         return Target(
             name,
             "nvidia",
@@ -352,13 +355,16 @@ def _make(name: str, kib: int) -> Target:
             kib * 1024,
             replace(_NVIDIA, float_alu=0.5) if name == "cuda:80" else _NVIDIA,
             phases.nvidia(tiles.phase_lanes(capability), joins=name in _MEASURED),
-            replace(policy, scratch_bytes=scratch, vector_words=words),
+            policy,
             memory.published(name),
             _MEASURED.get(name, ""),
             load_matrix=("ldmatrix.trans", "ldmatrix") if "ldmatrix.x4.trans" in names else (),
             store_matrix=("stmatrix.trans", "stmatrix") if "stmatrix.x4.trans" in names else (),
             replaces_beside_selects="@p mul.lo" in names,
             waits_before_stores=True,
+            scratch_bytes=scratch,
+            # Triton 3.9 does not vectorise for capability 8.0, as ptxas rejects some of the code.
+            vector_words=1 if capability == 80 else 4,
             resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
             reserved_shared_bytes=1024,
         )
@@ -373,7 +379,7 @@ def _make(name: str, kib: int) -> Target:
         kib * 1024,
         _RDNA if rdna else _AMD,
         phases.AMD[name],
-        replace(RDNA if rdna else CDNA, scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024),
+        RDNA if rdna else CDNA,
         memory.published(name),
         banks=max(service.banks for service in phases.AMD[name].values()),
         load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
@@ -381,6 +387,7 @@ def _make(name: str, kib: int) -> Target:
         # run to run (llvm-project issue 206825, open; Triton avoids them for some conversions since).
         loads_not_taken=frozenset({8} if name == "hip:gfx950" else ()),
         lane_instructions=lanes.AVAILABLE[name],
+        scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024,
         scratch_grows=True,
         resident_warps=32,
         registers=(96 if rdna else 128) * 1024,
@@ -419,8 +426,8 @@ def _with_thresholds(name: str, changed: str) -> Target:
 def thresholds_of(text: str) -> dict[str, bool | int | float]:
     """Parse the thresholds that stand in braces behind a target's name.
 
-    >>> thresholds_of("likely_warps=16, margin=0.5, splits_beside_scans=1")
-    {'likely_warps': 16, 'margin': 0.5, 'splits_beside_scans': True}
+    >>> thresholds_of("likely_warps=16, margin=0.5, spares_shared_memory=1")
+    {'likely_warps': 16, 'margin': 0.5, 'spares_shared_memory': True}
 
     Raises ValueError for a threshold that does not exist, and for a value that is not of its type.
     """

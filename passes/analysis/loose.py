@@ -68,20 +68,6 @@ def gives_loose_bytes(conversion: Operation) -> bool:
     return element_of(result.type).bits == BYTE and _are_all_arithmetic(result)
 
 
-def loose_sides(conversion: Operation, bits: int) -> int:
-    """1 if arithmetic on elements of up to `bits` bits gives the operand of a conversion, plus 2 if arithmetic
-    is all that uses the result; each element then has a register of its own there. Those of fewer than 8 bits
-    count as bytes."""
-    source, result = conversion.operands[0], conversion.results[0]
-    try:
-        width = max(BYTE, element_of(source.type).bits)
-    except ValueError:
-        return 0
-    if width > bits:
-        return 0
-    return int(_is_from_arithmetic(source, set())) + 2 * int(_are_all_arithmetic(result))
-
-
 def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
     """True if arithmetic gives a value; for a value that a loop carries, if arithmetic gives the yielded
     one."""

@@ -13,10 +13,8 @@ The number is not known before `ptxas` has run, so it is assumed to be
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type
@@ -27,7 +25,6 @@ from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.planners.conversion import conversion as between_layouts
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.target.targets import Target, target, with_policy
-from triton_linear.passes.analysis.loose import loose_sides
 from triton_linear.passes.analysis.recurrence import carries_state
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words_of
 
@@ -41,56 +38,30 @@ class Residency:
     """The GPU, with its policy, for which plans for a kernel are priced.
 
     ctas: the assumed number of resident CTAs if the kernel has warp-specialised regions, else None. own_warps:
-    the warps of a CTA outside of its partitions. loose_bits: `Policy.loose_bits` if the kernel has such
-    regions, else 0.
+    the warps of a CTA outside of its partitions.
     """
 
     gpu: Target
     ctas: int | None
     own_warps: int
-    loose_bits: int = 0
 
     @staticmethod
     def of(gpu: Target, ops: Sequence[Operation], own_warps: int, table: LayoutTable) -> Residency:
         """The residency of the kernel with these operations."""
-        policy, specialised = gpu.policy, [op for op in ops if op.name == WARP_SPECIALIZE]
-        if specialised:
-            gpu = target(_beside_regions(gpu).spelled)
-        if policy.state_warps < gpu.likely_warps and carries_state(ops):
-            return Residency(_priced_for(gpu, policy.state_warps), None, own_warps)
-        if not specialised:
-            return Residency(gpu, None, own_warps)
-        counted = policy.counts_ctas_of_regions
-        ctas = _resident_ctas(gpu, ops, specialised, own_warps, table) if counted else None
-        return Residency(gpu, ctas, own_warps, policy.loose_bits)
+        few = gpu.policy.state_warps
+        if few < gpu.likely_warps and carries_state(ops):
+            return Residency(_priced_for(gpu, few), None, own_warps)
+        specialised = [op for op in ops if op.name == WARP_SPECIALIZE]
+        ctas = _resident_ctas(gpu, ops, specialised, own_warps, table) if specialised else None
+        return Residency(gpu, ctas, own_warps)
 
     def gpu_for(self, conversion: Operation) -> Target:
         """The GPU for which plans for a conversion are priced."""
-        gpu = self.gpu_for_warps(partition_warps(conversion) or self.own_warps)
-        if self.loose_bits and (sides := loose_sides(conversion, self.loose_bits)):
-            return _with_loose_sides(gpu, sides)
-        return gpu
+        return self.gpu_for_warps(partition_warps(conversion) or self.own_warps)
 
     def gpu_for_warps(self, warps: int) -> Target:
         """The GPU for which layouts and plans are priced in a region of `warps` warps."""
         return self.gpu if self.ctas is None else _priced_for(self.gpu, self.ctas * warps)
-
-
-def _beside_regions(gpu: Target) -> Target:
-    """The GPU with the thresholds of kernels with warp-specialised regions."""
-    policy = gpu.policy
-    return with_policy(
-        gpu,
-        warp_scratch_bytes=min(policy.warp_scratch_bytes, policy.region_scratch_bytes),
-        matrix_load_bytes=max(policy.matrix_load_bytes, policy.region_matrix_bytes),
-        matrix_store_bytes=max(policy.matrix_store_bytes, policy.region_matrix_bytes),
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _with_loose_sides(gpu: Target, sides: int) -> Target:
-    """Equal arguments give the same object, which is the key of the planners' caches."""
-    return replace(gpu, loose=sides)
 
 
 def _priced_for(gpu: Target, warps: int) -> Target:
@@ -112,7 +83,7 @@ def _resident_ctas(
         return 1
     converted = [op for op in ops if op.name == "ttg.convert_layout"]
     words = max((_words_at_once(op, table) for op in converted), default=0)
-    registers = max(gpu.policy.likely_registers, words + gpu.policy.registers_beside)
+    registers = max(gpu.policy.likely_registers, words)
     memory = sum(buffer_bytes(op.results[0].type) for op in ops if op.name == "ttg.local_alloc")
     whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
     return max(

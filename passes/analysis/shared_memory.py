@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
@@ -221,19 +220,17 @@ def layouts(
 def _cheapest_for_both(
     local: LocalAccess, access: GlobalAccess, candidates: Iterable[LinearLayout], target: Target
 ) -> tuple[LinearLayout, ...]:
-    """The cheapest candidate by the sum of both costs, and by the sums with either cost weighted more."""
-    one_side = target.policy.one_side
-    weights = (1.0, one_side, 1 / one_side)
-    best: list[tuple[float, LinearLayout]] = []
+    """The cheapest candidate by the sum of both costs."""
+    best: tuple[float, LinearLayout] | None = None
     for layout in candidates:
         here = local.clocks(layout, target)
-        if best and all(clocks <= here for clocks, _ in best):
+        if best is not None and best[0] <= here:
             continue  # dearer, whatever its cost in global memory
         of_global = local.copy_clocks if local.copied else access.clocks
-        there = sum(of_global(layout, target.memory))
-        priced = [(here + weight * there, layout) for weight in weights]
-        best = [min(pair, key=operator.itemgetter(0)) for pair in zip(best or priced, priced, strict=True)]
-    return tuple(layout for _, layout in best)
+        clocks = here + sum(of_global(layout, target.memory))
+        if best is None or clocks < best[0]:
+            best = clocks, layout
+    return () if best is None else best[1:]
 
 
 def _candidates(

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.target.policy import Policy
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
@@ -141,12 +140,13 @@ class AssignLayouts(Planning):
         except NoLayout as error:
             diagnostics.remark(scope.place, f"layouts are not assigned: {error}")
             return None
-        if self.rank:
-            pays = bool(assignment.changed)
-        else:
-            pays = _pays(assignment, gpu.policy) and _pays_well(assignment, gpu.policy)
+        pays = bool(assignment.changed) if self.rank else _pays(assignment, gpu)
         explain(scope, graph, assignment, pays)
         return (scope, graph, assignment) if pays else None
+
+
+_EQUAL = 1.001
+"""Clocks of memory are equal up to this factor: the model's sums are floating-point."""
 
 
 def _is_short(op: Operation) -> bool:
@@ -156,22 +156,18 @@ def _is_short(op: Operation) -> bool:
     return len(shape) > 1 and are_rows_short(shape, pointee_bytes(op.operands[0].type))
 
 
-def _pays(assignment: Assignment, policy: Policy) -> bool:
-    """Whether an assignment is worth it: conversions go, or become much less, and memory has hardly more to do;
-    or the whole gets shorter by a margin, larger where memory has more to do."""
+def _pays(assignment: Assignment, gpu: Target) -> bool:
+    """Whether an assignment is worth it: the whole gets shorter by a margin, or on a GPU whose clocks were
+    measured by anything, if conversions go or become much less and memory has no more to do."""
     before, after = assignment.before, assignment.after
     ratio = after.clocks / max(1.0, before.clocks)
     costs = assignment.edges.values()
-    if any(new < policy.much_less * old for old, new in costs) and not any(new > old for old, new in costs):
-        if after.memory <= before.memory * (1 + policy.equal_memory):
-            return ratio < 1 and before.other - after.other >= policy.saved_clocks
-        if after.memory <= before.memory * (1 + policy.hardly_more_memory) and ratio < 1 - policy.margin:
-            return True
-    more = after.memory > before.memory * (1 + policy.equal_memory)
-    return ratio < 1 - (policy.margin_with_memory if more else policy.margin)
-
-
-def _pays_well(assignment: Assignment, policy: Policy) -> bool:
-    """Whether it pays by so much that it hardly matters where the clocks are from."""
-    margin = policy.unmeasured_margin
-    return not margin or assignment.after.clocks < (1 - margin) * assignment.before.clocks
+    less = any(new < gpu.policy.much_less * old for old, new in costs)
+    if (
+        gpu.measured
+        and less
+        and all(new <= old for old, new in costs)
+        and after.memory <= before.memory * _EQUAL
+    ):
+        return ratio < 1
+    return ratio < 1 - gpu.policy.margin

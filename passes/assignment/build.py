@@ -324,8 +324,7 @@ class _Builder(Draft):
         """True if a reduction must not be split across warps, whatever its layout."""
         if self._shows_order(reduction) or any(map(self._is_held, reduction.operands)):
             return True
-        beside = reduction.block in self.facts.scans and not self.gpu.policy.splits_beside_scans
-        return beside or must_stay(reduction.op) is not None
+        return must_stay(reduction.op) is not None
 
     def _shows_order(self, reduction: OpNode) -> bool:
         """True if results must keep their bits and these depend on the order in which the reduction

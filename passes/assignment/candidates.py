@@ -19,6 +19,7 @@ from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import global_memory as memory
 from triton_linear.passes.analysis.clusters import around, blocks_of, part_of
@@ -130,7 +131,6 @@ class Candidates:
         self.changes: dict[Group, dict[ShapeChange, None]] = {}
         self._most_scratch = 0
         self._in_cluster = False
-        self._policy = self.target.policy
 
     def find(self) -> dict[Group, list[Candidate]]:
         """Raises NoLayout where a group's present encoding has no layout, and it is no pinned one."""
@@ -166,7 +166,7 @@ class Candidates:
                     new += self._add(group, layout)
         new += self._meetings()
         new += [(group, self.of[group][0]) for group in self.graph.groups]
-        for _ in range(self._policy.carried_edges):
+        for _ in range(limits.CARRIED_EDGES):
             new = self._carried(new, by_group)
             if not new:
                 break
@@ -188,7 +188,7 @@ class Candidates:
         loads = [g for g in accessing if not g.accesses[0][0].is_store]
         stores = [g for g in accessing if g.accesses[0][0].is_store]
         pairs = ((a, b) for a, b in itertools.product(loads, stores) if self._are_alike(a, b))
-        for load, store in itertools.islice(pairs, self._policy.meeting_pairs):
+        for load, store in itertools.islice(pairs, limits.MEETING_PAIRS):
             part = self.parts[load]
             if part is None:
                 continue
@@ -215,7 +215,7 @@ class Candidates:
                 if other.accesses and self._are_alike(other, group) and (other is group or not local.copied)
             ]
             for other, access in (
-                *partners[: self._policy.local_partners],
+                *partners[: limits.LOCAL_PARTNERS],
                 *([] if local.copied else [(group, None)]),
             ):
                 for layout in local_layouts(local, access, part, self.lanes, self.warps, self.target):
@@ -225,7 +225,7 @@ class Candidates:
 
     def _has_scratch(self, reduction: Reduction, layout: LinearLayout) -> bool:
         """Whether a reduction may be done in this layout, by the shared memory that it takes."""
-        if not self._policy.spares_shared_memory:
+        if not self.target.policy.spares_shared_memory:
             return True
         return scratch_as_triton(layout, reduction.axis, reduction.widths) <= self._most_scratch
 
@@ -238,7 +238,7 @@ class Candidates:
         """Whether it may choose, and from more than it has."""
         if group.pinned or self.parts[group] is None:
             return False
-        return len(self.of[group]) < self._policy.candidates
+        return len(self.of[group]) < limits.CANDIDATES
 
     def _add_part(self, group: Group, part: LinearLayout) -> list[tuple[Group, Candidate]]:
         """Let each CTA choose from the layout `part` of what it has."""
@@ -291,7 +291,7 @@ class Candidates:
             part = self.parts[other]
             assert part is not None  # it has room
             for access, _ in other.accesses if self._are_alike(other, group) else ():
-                if (close := memory.near(access, candidate.layout, part, self._policy.line_bytes)) is not None:
+                if (close := memory.near(access, candidate.layout, part, memory.LEAST_LINE_BYTES)) is not None:
                     yield from self._add_part(other, close)
         if group is edge.source:
             encoding = sliced(candidate.encoding, edge.given)
@@ -301,7 +301,7 @@ class Candidates:
                 layout = encodings.layout_of(encoding, shape)
             yield from self._arrive(edge, encoding, layout)
             if edge.given:
-                for kept in spread(layout, self._policy.spread_starts):
+                for kept in spread(layout, limits.SPREAD_STARTS):
                     yield from self._arrive(edge, None, kept)
         elif not edge.given:
             try:

@@ -27,6 +27,8 @@ from triton_linear.passes.reductions import costs as reductions
 from triton_linear.passes.staging.choice import Direct, staging_for
 
 INFINITE = 1e12
+_UNKNOWN = 200.0
+"""Clocks of a conversion of layouts that this package does not know."""
 
 
 def _is_loaded(edge: Edge) -> bool:
@@ -159,7 +161,7 @@ class AssignmentCosts:
         """Lower bounds of what converting the value costs: a row for each layout of `givens`, a column for each
         of `wanteds`, both as `placed` gives them. None if there is nothing to convert."""
         element, often = edge.kind.type, edge.frequency
-        unknown = self.target.policy.unknown_conversion * often
+        unknown = _UNKNOWN * often
         meeting = self.target.costs.meeting * self.warps if _is_loaded(edge) else 0.0
         sources = [None if isinstance(given, str) else BoundedSide.of(given) for given in givens]
         ends = [None if isinstance(wanted, str) else BoundedSide.of(wanted) for wanted in wanteds]
@@ -194,7 +196,7 @@ class AssignmentCosts:
         if given == wanted:
             return 0.0
         if isinstance(given, str) or isinstance(wanted, str):
-            return self.target.policy.unknown_conversion * edge.frequency
+            return _UNKNOWN * edge.frequency
         moved = self.of_conversion(given, wanted, edge.kind.type, _is_loaded(edge)) * edge.frequency
         return moved + self._fetching(given, wanted, edge.kind.type) + self._redundant_work(edge, target)
 
@@ -239,5 +241,5 @@ class AssignmentCosts:
         try:
             layouts = [layout_of(text, recipe.kind.shape) for text in (recipe.kind.encoding, encoding)]
         except NoLayout:
-            return self.target.policy.unknown_conversion * frequency
+            return _UNKNOWN * frequency
         return self.of_conversion(layouts[0], layouts[1], recipe.kind.type) * frequency

@@ -12,6 +12,7 @@ from dataclasses import field
 from operator import add
 
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.policy import Policy
 from triton_linear.passes.assignment.candidates import Candidate, Candidates
 from triton_linear.passes.assignment.costs import INFINITE, AssignmentCosts
@@ -107,7 +108,6 @@ class _Search:
         lanes, warps = target.lanes.bit_length() - 1, self.costs.warps.bit_length() - 1
         self.policy = target.policy
         self.candidates = Candidates(self.graph, lanes, warps, target).find()
-        self.stored = {edge.source for edge in self.graph.edges if edge.target.locals}
         self.group_prices = {
             group: self._price_group(group, choices) for group, choices in self.candidates.items()
         }
@@ -166,17 +166,12 @@ class _Search:
         """What a group costs in each of its candidates, without conversions.
 
         Asynchronous copies run beside dots and conversions do not wait for them, so only their clocks above the
-        cheapest candidate count. A value that is loaded and then stored to shared memory is waited for at once,
-        so the clocks that its load takes longer than now count `waited_for` times more.
+        cheapest candidate count.
         """
         prices = [AssignmentPrice(*self.costs.of_group(group, choice)) for choice in choices]
         if group.copies:
             memory, other = min(p.memory for p in prices), min(p.other for p in prices)
             return [AssignmentPrice(price.memory - memory, price.other - other) for price in prices]
-        if group in self.stored:
-            present = prices[0].memory
-            waited = self.policy.waited_for
-            return [AssignmentPrice(p.memory + waited * max(0.0, p.memory - present), p.other) for p in prices]
         return prices
 
     def price(self, choices: Mapping[Group, int]) -> AssignmentPrice:
@@ -205,7 +200,7 @@ class _Search:
         again = frozenset(pair.edge for pair, row, column in entries if pair.is_recomputed(row, column))
         priced = {g: list(zip(self.candidates[g], self.group_prices[g], strict=True)) for g in graph.groups}
         chosen = {group: self.candidates[group][choice] for group, choice in choices.items()}
-        optimal = solution.optimal and self.planned < self.policy.planned_conversions
+        optimal = solution.optimal and self.planned < limits.PLANNED_CONVERSIONS
         after = self.price(choices)
         return Assignment(
             chosen,
@@ -269,7 +264,7 @@ class _Search:
             ]
             if not inexact:
                 return choices, solution
-            if self.planned < self.policy.planned_conversions:
+            if self.planned < limits.PLANNED_CONVERSIONS:
                 for entry in inexact:
                     self._refine(*entry)
                 continue

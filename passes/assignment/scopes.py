@@ -19,7 +19,6 @@ from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.assignment.nodes import BlockNode, OpNode, ValueNode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NUM_WARPS, ctas_of
-from triton_linear.passes.reductions.region import SCAN
 
 
 @dataclass(eq=False)
@@ -85,7 +84,6 @@ class Facts:
     """
 
     producers: Mapping[ValueNode, OpNode]
-    scans: frozenset[BlockNode | None]
     axis: AxisAnalysis
     frequencies: Frequencies
     clusters: bool
@@ -95,6 +93,5 @@ class Facts:
         """The facts of the nodes of a module; `unknown_trips` as for `Frequencies`."""
         producers = {result: op for op in nodes for result in op.results}
         axis = AxisAnalysis(producers)
-        scans = frozenset(op.block for op in nodes if op.name == SCAN)
         clusters = ctas_of(nodes[0].op) > 1
-        return cls(producers, scans, axis, Frequencies(axis, unknown_trips), clusters)
+        return cls(producers, axis, Frequencies(axis, unknown_trips), clusters)

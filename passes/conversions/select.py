@@ -21,6 +21,7 @@ from triton_linear.lowering.plan.plans import (
 )
 from triton_linear.lowering.planners.loose import additional_instructions
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
@@ -95,7 +96,7 @@ class SelectLowering(Planning):
             return False
         partial = PartialCode.find(ops)
         ctas = ctas_of(op)
-        beside = gpu.policy.leaves_loose_bytes and (ctas > 1 or partial.present)
+        beside = gpu.policy.loose_shuffles < UNBOUNDED and (ctas > 1 or partial.present)
         unordered = ctas > 1 and installed_release() not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = KeptBits.of(op, pass_, exact=self.exact).held

@@ -6,7 +6,6 @@ from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 
 REDUCE, SCAN = "tt.reduce", "tt.scan"
-BESIDE_SCAN = "beside a scan, at whose barriers the warps meet anyway, it would take longer"
 
 COMMUTATIVE = frozenset(
     {

@@ -10,7 +10,6 @@ from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
-    Block,
     InsertionPoint,
     Module,
     Operation,
@@ -29,7 +28,7 @@ from triton_linear.passes.framework.planning import NUM_WARPS, UNORDERED, Planni
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits, takes_held
-from triton_linear.passes.reductions.region import BESIDE_SCAN, REDUCE, SCAN, commutes, must_stay
+from triton_linear.passes.reductions.region import REDUCE, commutes, must_stay
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies
@@ -76,14 +75,12 @@ class SplitReductions(Planning):
         reductions = [inner for inner in ops if inner.name == REDUCE]
         if not reductions or NUM_WARPS not in op.attributes:
             return False
-        scans = frozenset(inner.block for inner in ops if inner.name == SCAN)
         run = _Run(
             gpu,
             op.attributes[NUM_WARPS].value,
             ctas_of(op),
             PartialCode.find(ops),
             self.scratch_limit,
-            scans,
         )
         kept = KeptBits.of(op, pass_, exact=self.exact)
         run.stay = frozenset(
@@ -106,8 +103,6 @@ class _Run:
     ctas: int
     partial: PartialCode
     scratch_limit: int | None
-    scans: frozenset[Block]
-    """The blocks that have scans."""
     stay: frozenset[Operation] = frozenset()
     """Reductions that give other bits in another order."""
     table: LayoutTable = field(default_factory=LayoutTable)
@@ -130,15 +125,13 @@ class _Run:
             diagnostics.remark(op, f"the reduction stays as it is: {reason}")
             return
         warps = partition_warps(op) or self.warps
-        choice: Choice | str = BESIDE_SCAN
-        if op.block not in self.scans or self.gpu.policy.splits_beside_scans or _is_wrong(op, found):
-            choice = self._choose(op, layout, found, warps)
+        choice = self._choose(op, layout, found, warps)
         if isinstance(choice, str):
             diagnostics.remark(op, f"the reduction stays as it is: {choice}")
             return
         busy = max(self.gpu.likely_warps, warps)
         before, after = (clocks.expected(busy) for clocks in (choice.before, choice.after))
-        least = after / (1 - self.gpu.policy.unmeasured_margin)
+        least = after / (1 - self.gpu.policy.margin)
         if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
                 op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is split"

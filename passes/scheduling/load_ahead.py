@@ -42,14 +42,6 @@ _BOUNDS = 3
 """Operands of a loop before what it carries: its lower bound, its upper bound and its step."""
 _WAIT = "ttg.async_wait"
 """Has a barrier."""
-_PIPELINED = DOTS | frozenset(
-    {
-        *(_WAIT, "ttg.async_commit_group", "ttg.async_copy_global_to_local", "ttg.local_dealloc"),
-        *("ttng.fence_async_shared", "ttng.warp_group_dot", "ttng.warp_group_dot_wait"),
-    }
-)
-"""What loops have that lead to dots: a load may pass that too, but taking them ahead is what Triton's pipeliner
-decides about, and where it did not, more registers for addresses cost what the loads gain."""
 _ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims", "tt.make_range", "tt.splat", "tt.trans"})
 """Operations besides elementwise ones that may be done for the next iteration too."""
 _OTHERS = "tt.extern_elementwise"
@@ -84,10 +76,10 @@ class LoadAhead(Pass):
 
     - if it has no exchange (`exchanges.is_exchange`): there LLVM unrolls it, and loads begin together. Of 98
       kernels 16 were slower with loads ahead in such loops, down to 0.23 of their speed, and 8 faster, by 1 to
-      5 % (`Policy.ahead_without_exchange`);
+      5 %;
     - if it has a dot, or what Triton has pipelined for one. Of 303 launches of servers' operators, four such
-      loops had 0.78 to 0.92 of their speed with loads ahead, and none was faster by more than 4 %
-      (`Policy.ahead_beside_dots`);
+      loops had 0.78 to 0.92 of their speed with loads ahead, and none was faster by more than 4 %: that is
+      what Triton's pipeliner decides about;
     - if it has another loop inside, or anything that a load may not pass (`exchanges.lets_pass`), besides
       stores;
     - if too few warps stayed resident (`Policy.warps_ahead`);
@@ -114,16 +106,11 @@ class LoadAhead(Pass):
         if not loops or not any(each.name == LOAD for each in ops) or unfit(op, ops) is not None:
             return False
         gpu = find_target(self.name, op, self.target, pass_)
-        if gpu is None or min(gpu.policy.warps_ahead, gpu.policy.warps_ahead_alike) > gpu.resident_warps:
+        if gpu is None or gpu.policy.warps_ahead > gpu.resident_warps:
             return False
         gathers = gather_calls(ops)
-        passed = _PASSED | _PIPELINED if gpu.policy.ahead_beside_dots else _PASSED
-        bodies = [_Body.of(each, gathers, passed, pass_) for each in loops]
-        found = [
-            body
-            for body in bodies
-            if body is not None and (body.exchange is not None or gpu.policy.ahead_without_exchange)
-        ]
+        bodies = [_Body.of(each, gathers, pass_) for each in loops]
+        found = [body for body in bodies if body is not None and body.exchange is not None]
         writes = Writes.of(ops, gathers) if found else None
         advances = [_Advance.of(body, writes) for body in found if writes is not None]
         advances = [advance for advance in advances if advance.loads]
@@ -132,7 +119,7 @@ class LoadAhead(Pass):
         changed = False
         for advance in advances:
             after = max(most, advance.words(live, pass_))
-            fits = _has_registers(most, after, warps, gpu)
+            fits = _has_registers(after, warps, gpu)
             advance.remark(most, after, fits)
             if fits:
                 advance.rewrite()
@@ -143,14 +130,9 @@ class LoadAhead(Pass):
         return None
 
 
-def _has_registers(before: float, after: float, warps: int, gpu: Target) -> bool:
-    """True if enough warps of CTAs of `warps` are resident when threads hold `after` words of tensors in place
-    of `before`."""
-    before, after = BESIDE + before, BESIDE + after
-    resident = warps * int(gpu.registers / (gpu.lanes * warps * after))
-    policy = gpu.policy
-    few = after <= policy.registers_ahead * before
-    return resident >= policy.warps_ahead or (few and resident >= policy.warps_ahead_alike)
+def _has_registers(words: float, warps: int, gpu: Target) -> bool:
+    """True if enough warps of CTAs of `warps` are resident when threads hold so many words of tensors."""
+    return warps * int(gpu.registers / (gpu.lanes * warps * (BESIDE + words))) >= gpu.policy.warps_ahead
 
 
 def _inside(body: Sequence[Operation]) -> Iterator[Operation]:
@@ -163,8 +145,8 @@ def _inside(body: Sequence[Operation]) -> Iterator[Operation]:
                     yield from _inside([view.operation for view in block.operations])
 
 
-def _is_passed(op: Operation, gathers: frozenset[Operation], passed: frozenset[str]) -> bool:
-    return op.name in passed or op in gathers or (op.name not in DOTS and lets_pass(op))
+def _is_passed(op: Operation, gathers: frozenset[Operation]) -> bool:
+    return op.name in _PASSED or op in gathers or (op.name not in DOTS and lets_pass(op))
 
 
 def _repeats(op: Operation) -> bool:
@@ -203,11 +185,8 @@ class _Body:
         self.numbers = {argument: number for number, argument in enumerate(self.block.arguments)}
 
     @classmethod
-    def of(
-        cls, loop: Operation, gathers: frozenset[Operation], passed: frozenset[str], pass_: PassRun
-    ) -> _Body | None:
-        """The body of a loop; None if it is another one. gathers: calls of gathers. passed: operations that a
-        load may pass besides those of `exchanges.lets_pass`."""
+    def of(cls, loop: Operation, gathers: frozenset[Operation], pass_: PassRun) -> _Body | None:
+        """The body of a loop; None if it is another one. gathers: calls of gathers."""
         block = loop.regions[0].blocks[0]
         ops = [view.operation for view in block.operations]
         if not any(op.name == LOAD for op in ops):
@@ -215,7 +194,7 @@ class _Body:
         exchange = None
         for op in ops:
             inside = list(_inside([op]))
-            if not all(_is_passed(each, gathers, passed) for each in inside):
+            if not all(_is_passed(each, gathers) for each in inside):
                 return None
             if exchange is None and any(
                 each in gathers or each.name == _WAIT or is_exchange(each, True, pass_) for each in inside

@@ -14,6 +14,7 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost, Plan, Rejected
 from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import cost, select, shuffled
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.tiles import available
 from triton_linear.passes.analysis.shared_memory import LocalAccess
@@ -88,8 +89,7 @@ def _staging(
 ) -> Staging | Direct:
     """`staging_for`; unpacking elements from words costs `unpacking` clocks."""
     direct, least = direct_price(local, wanted, target), least_price(local, wanted, target)
-    policy = target.policy
-    limit = policy.staging_left * direct.expected
+    limit = target.policy.staging_left * direct.expected
     if least.expected > limit:
         reason = f"{direct.wavefronts} wavefronts a warp, {least.wavefronts} are the fewest"
         return Direct(reason, is_least=True)
@@ -98,9 +98,9 @@ def _staging(
     best: Staging | None = None
     planned: dict[float, int] = {}
     for bound, _, found, moves in _bounded_candidates(local, wanted, element, target, limit):
-        if bound >= limit or sum(planned.values()) == policy.staging_planned:
+        if bound >= limit or sum(planned.values()) == limits.STAGING_PLANNED:
             break
-        if planned.get(bound, 0) == policy.staging_alike:
+        if planned.get(bound, 0) == limits.STAGING_ALIKE:
             continue
         planned[bound] = planned.get(bound, 0) + 1
         sides = (wanted, found) if local.is_store else (found, wanted)
@@ -179,10 +179,9 @@ def _bounded_candidates(
     below = bisect.bisect_left(most, limit, key=lambda count: _price(count, Cost(), wanted, target).expected)
     tried = places(local, wanted, target, below)
     tried = [found for found in tried if found.exchanged or found.moved or found.registers]
-    policy = target.policy
     tried.sort(key=_rank)
     bounded: list[_BoundedCandidate] = []
-    for number, found in enumerate(tried[: policy.staging_bounded]):
+    for number, found in enumerate(tried[: limits.STAGING_BOUNDED]):
         layout = found.layout(wanted)
         sides = (wanted, layout) if local.is_store else (layout, wanted)
         bounds = least_cost(*sides, element, target).by_planner

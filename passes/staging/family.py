@@ -17,6 +17,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.transposing import FORMS
+from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.wavefronts import Kind
@@ -185,7 +186,7 @@ class _Making:
                     yield made
             if least is not None:
                 best = least
-            if given == self.kind.target.policy.staging_giving_way or best is None or best <= self._fewest():
+            if given == limits.STAGING_GIVING_WAY or best is None or best <= self._fewest():
                 return
 
     def _fewest(self) -> int:
@@ -203,7 +204,7 @@ class _Making:
     def _filled(self, leading: tuple[Basis, ...], stay: dict[int, Basis], below: int | None) -> list[Places]:
         """With the open lanes filled by the vectors that are left, the best first, as far as they take less
         than `below` wavefronts."""
-        bits, policy = self.bits, self.kind.target.policy
+        bits = self.bits
         lanes = [bits[stay[lane]] if lane in stay else None for lane in range(len(self.lanes))]
         there = [None if bit is None else self.place[bit] for bit in lanes]
         # Lanes that stay may conflict so much that no filling helps, unless it is for matrix instructions.
@@ -232,7 +233,7 @@ class _Making:
         before = [bits[self.lanes[lane]] for lane in open_lanes]
         staying, held = (_together([bits[basis] for basis in some]) for some in (stay.values(), self.lanes))
         fillings = itertools.permutations([bits[basis] for basis in left], len(open_lanes))
-        for filling in itertools.islice(fillings, policy.staging_fillings):
+        for filling in itertools.islice(fillings, limits.STAGING_FILLINGS):
             chosen = sum(filling)  # of bits, each of which is there once
             if chosen not in sets:
                 size, whole = found = self._moves(chosen | staying)
@@ -262,7 +263,7 @@ class _Making:
                 stay | {lane: basis_of[bit] for lane, bit in zip(open_lanes, filling, strict=True)},
                 wavefronts,
             )
-            for wavefronts, _, _, filling in made[: policy.staging_fillings_kept]
+            for wavefronts, _, _, filling in made[: limits.STAGING_FILLINGS_KEPT]
         ]
 
     def _reaches(self, lanes: Iterable[Basis]) -> Callable[[Basis], bool]:

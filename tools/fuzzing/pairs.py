@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from triton_linear.dialect.linear_layout import BLOCK, REGISTER, LinearLayout
 from triton_linear.lowering.interpreter.verify import Verdict, held_elements
 from triton_linear.lowering.plan.stubs import ConversionStub
+from triton_linear.lowering.target import limits
+from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.fuzzing.encodings import layout_drawn
@@ -32,7 +34,7 @@ to spill more."""
 ASSEMBLED = {"nvidia": "ptx", "amd": "hsaco"}
 """The last stage of modules that are assembled. PTX is not assembled further, because ptxas is a separate
 process."""
-NO_LOOSE_BYTES = "{leaves_loose_bytes=0}"
+NO_LOOSE_BYTES = f"{{loose_shuffles={UNBOUNDED}}}"
 """Behind a target with clusters or warp-specialised regions: arithmetic gives and takes the bytes that are
 drawn, and their conversions are to be ours all the same."""
 
@@ -158,7 +160,7 @@ def draw_pairs(
     drawn: list[Pair] = []
     while len(drawn) < count:
         pair = random_pair(rng, target.lanes, warps, target.name, ctas)
-        if registers_of_pair(pair) <= (MOST_REGISTERS if assembled else target.policy.most_registers):
+        if registers_of_pair(pair) <= (MOST_REGISTERS if assembled else limits.MOST_REGISTERS):
             drawn.append(pair)
     return warps, drawn
 

@@ -26,7 +26,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.lowering.plan.stubs import Stub
-from triton_linear.lowering.target.policy import NVIDIA
+from triton_linear.lowering.target.limits import MOST_REGISTERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.passes import wellformed
@@ -391,8 +391,8 @@ def check_sizes(module: Module) -> None:
             layout = table.of(value.type)
             if not isinstance(layout, LinearLayout) or not layout.has_in_dim(REGISTER):
                 continue
-            if (registers := layout.in_dim_size(REGISTER)) > (most := NVIDIA.most_registers):
-                message = f"a thread holds {registers} elements of '{value.type}'; at most {most} are compiled"
+            if (registers := layout.in_dim_size(REGISTER)) > MOST_REGISTERS:
+                message = f"a thread holds {registers} elements of '{value.type}'; {MOST_REGISTERS} at most"
                 fail(message, *position(str(op.location)))
 
 

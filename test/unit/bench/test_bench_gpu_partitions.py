@@ -56,7 +56,7 @@ def test_kernels_are_launched_with_the_threads_they_are_compiled_for(
 def test_thresholds_are_those_of_the_compiles(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = gpu_partitions.parse(["--thresholds", "loose_bits=16,likely_warps=16"])
+    options = gpu_partitions.parse(["--thresholds", "matrix_bytes=8,likely_warps=16"])
     seen: list[Any] = []
 
     def kept(given: Any) -> Any:
@@ -65,20 +65,20 @@ def test_thresholds_are_those_of_the_compiles(
 
     monkeypatch.setattr(gpu_partitions, "pinned", kept)
     gpu_partitions.build(SMALL, "ours", "cuda:90", options.thresholds)
-    assert [given.thresholds for given in seen] == ["loose_bits=16,likely_warps=16"]
+    assert [given.thresholds for given in seen] == ["matrix_bytes=8,likely_warps=16"]
     with pytest.raises(SystemExit):
         gpu_partitions.parse(["--thresholds", "none=1"])
     assert "no threshold 'none'" in capsys.readouterr().err
 
 
 def test_methods_beside_are_variants_and_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
-    beside = gpu_partitions.parse(["--beside", "replacing,bounded,loose_bits=16+replacing=1"]).beside
-    assert beside == ("replacing", "bounded", "loose_bits=16+replacing=1")
+    beside = gpu_partitions.parse(["--beside", "replacing,bounded,matrix_bytes=8+replacing=1"]).beside
+    assert beside == ("replacing", "bounded", "matrix_bytes=8+replacing=1")
     given = [gpu_partitions._options(method, "likely_warps=16") for method in ("stock", "ours", *beside)]
     assert given[0] is None and all(options is not None and options.strict for options in given[1:])
     thresholds = [options.thresholds for options in given[1:] if options is not None]
     assert thresholds == [
-        "likely_warps=16", "replacing=1", "likely_warps=16", "likely_warps=16,loose_bits=16,replacing=1"
+        "likely_warps=16", "replacing=1", "likely_warps=16", "likely_warps=16,matrix_bytes=8,replacing=1"
     ]  # fmt: skip
     for wrong, said in (("none", "no variant 'none'"), ("none=1", "no threshold 'none'")):
         with pytest.raises(SystemExit):

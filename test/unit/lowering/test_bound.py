@@ -98,7 +98,7 @@ def test_the_exchange_chosen_is_the_first_of_the_cheapest(name):
     for source, destination, element in drawn(gpu):
         a, b = Hardware.of(source), Hardware.of(destination)
         exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
-        plans = list(exchange_plans("cta", exchange, element, gpu, gpu.policy.scratch_bytes))
+        plans = list(exchange_plans("cta", exchange, element, gpu, gpu.scratch_bytes))
         several += len(plans) > 1
         words = [{plan.load.matrix, plan.store.matrix} & {"ldmatrix", "stmatrix"} for plan in plans]
         clocks = [cost_of_shared(plan, gpu).clocks for plan in plans]

@@ -43,7 +43,7 @@ def exchanges(src: LinearLayout, dst: LinearLayout, element: str, gpu: Target) -
     ("element", "thresholds", "matrix", "loads"),
     [
         ("bf16", "", "ldmatrix", 4),
-        ("bf16", "{matrix_load_bytes=0,matrix_store_bytes=0}", "", 16),
+        ("bf16", "{matrix_bytes=0}", "", 16),
         ("f32", "", "", 16),
     ],
 )
@@ -65,7 +65,7 @@ def test_accumulators_of_half_words_are_loaded_as_rows_of_matrices(
     ("element", "thresholds", "matrix", "accesses"),
     [
         ("bf16", "", "stmatrix", (8, 8)),
-        ("bf16", "{matrix_store_bytes=0}", "", (8, 16)),
+        ("bf16", "{matrix_bytes=0}", "", (8, 16)),
         ("f32", "", "", (16, 16)),
     ],
 )
@@ -116,7 +116,7 @@ def test_their_code_is_right_for_every_shape(element: str, shape: tuple[int, int
 
 def test_words_are_loaded_so_where_the_policy_says() -> None:
     """Of random layouts, too: each plan is right by its definition, proved, and right as code."""
-    gpu = target("cuda:90{matrix_load_bytes=8,matrix_store_bytes=8}")
+    gpu = target("cuda:90{matrix_bytes=8}")
     rng, seen = random.Random(8), set[tuple[str, int]]()
     for _ in range(400):
         src, dst, warp_bits = random_pair(rng, gpu)
@@ -150,7 +150,7 @@ def test_a_planner_that_errs_about_matrices_is_refuted(
 ) -> None:
     monkeypatch.setitem(transposing.FORMS, name, wrong)  # type: ignore[arg-type]
     src, dst = accumulator_and_rows()
-    gpu = target("cuda:90{matrix_load_bytes=0}") if name == "stmatrix" else GPU
+    gpu = target("cuda:90{matrix_bytes=0}") if name == "stmatrix" else GPU
     plans = [plan for plan in exchanges(src, dst, "bf16", gpu) if name in (plan.load.matrix, plan.store.matrix)]
     assert plans
     assert all(refuted(plan, src, dst, element_type("bf16"), gpu) for plan in plans)

@@ -26,10 +26,11 @@ from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
 from triton_linear.lowering.planners.conversion import conversion
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.planners.shared import plan_warp_shared, plans_across_ctas
+from triton_linear.lowering.target.limits import SCRATCH_PIECES
 from triton_linear.lowering.target.targets import TARGETS, Target, target
 
 CUDA = target("cuda:90")
-arrange = functools.partial(scratch.arrange, pieces=CUDA.policy.scratch_pieces)
+arrange = functools.partial(scratch.arrange, pieces=SCRATCH_PIECES)
 
 
 # The budget
@@ -40,7 +41,7 @@ arrange = functools.partial(scratch.arrange, pieces=CUDA.policy.scratch_pieces)
 @pytest.mark.parametrize("words", [1, 32, 64, 128, 255])
 def test_the_budget_leaves_room_for_every_cta_that_finds_registers(gpu: Target, warps: int, words: int) -> None:
     budget = gpu.shared_budget(warps, words)
-    registers = max(gpu.policy.likely_registers, words + gpu.policy.registers_beside) * gpu.lanes * warps
+    registers = max(gpu.policy.likely_registers, words) * gpu.lanes * warps
     ctas = min(gpu.registers // registers, gpu.resident_warps // warps)
     assert 0 < budget <= gpu.max_shared_bytes
     assert ctas * (budget + gpu.reserved_shared_bytes) <= gpu.max_shared_bytes + gpu.reserved_shared_bytes
@@ -277,7 +278,7 @@ def test_a_plan_whose_warps_have_other_parts_is_known() -> None:
 
 @pytest.mark.parametrize(
     ("name", "together"),
-    [("cuda:90", True), ("cuda:90{vector_words=1}", False), ("cuda:80", False), ("hip:gfx942", False)],
+    [("cuda:90", True), ("cuda:80", False), ("hip:gfx942", False)],
 )
 def test_words_of_halves_share_a_vector_where_llvm_looks_for_long_ones(name: str, together: bool) -> None:
     gpu, element = target(name), element_type("i16")

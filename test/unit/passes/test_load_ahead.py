@@ -14,7 +14,7 @@ from module_machine import Machine, run
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Module, Operation, Value, operations
-from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.lowering.target.targets import target
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
@@ -238,21 +238,6 @@ def test_a_division_by_a_constant_goes_ahead() -> None:
 def test_a_branch_that_stores_may_be_passed() -> None:
     branch = f"%c = arith.cmpi slt, %i, %m : i32\nscf.if %c {{\ntt.store %q, %z : {P}\n}}"
     assert goes_ahead(of(loop(OFFSETS, LOADED, EXCHANGED, branch)))
-
-
-def test_loops_without_exchanges_go_ahead_where_a_policy_says_so() -> None:
-    text = of(loop(OFFSETS, LOADED, STORED.replace("%z", "%x")))
-    assert not stays(text, target=with_policy(target("cuda:90"), ahead_without_exchange=True).spelled)
-
-
-def test_pipelined_loops_go_ahead_where_a_policy_says_so() -> None:
-    text = of(loop("%w = ttg.async_wait {num = 0 : i32}", OFFSETS, LOADED, EXCHANGED, STORED))
-    assert stays(text)
-    root = upstream(text)
-    gpu = with_policy(target("cuda:90"), ahead_beside_dots=True).spelled
-    assert run_passes(root, [LoadAhead(target=gpu)], verify=True).succeeded
-    names = [op.name for op in body_of(root)]
-    assert names.index(LOAD) < names.index("ttg.async_wait")  # which has a barrier
 
 
 def test_what_is_undefined_past_the_last_iteration_masks_nothing() -> None:

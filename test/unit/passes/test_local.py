@@ -12,9 +12,11 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.planners.conversion import Reach, conversion
 from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.target.policy import thresholds
-from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.lowering.target import limits
+from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.targets import target
 from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.staging import choice, family
 from triton_linear.passes.staging.choice import Staging, staging_for
 from triton_linear.passes.staging.family import places
 from triton_linear.passes.staging.local import LowerLocal
@@ -189,6 +191,7 @@ def test_bytes_that_are_taken_one_by_one_are_loaded_so(taken: str) -> None:
     assert ("ttg.local_load" in found) == expected
 
 
+FARTHER = {"staging_fillings": 384}
 DECIDED = {
     "staging_giving_way": Case(
         "hip:gfx942",
@@ -259,12 +262,22 @@ DECIDED = {
 }
 
 
+def _forget() -> None:
+    """Searches of other limits are not remembered."""
+    for module in (choice, family):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
 @pytest.mark.parametrize("name", DECIDED)
-def test_bounds_of_the_search_decide_some_accesses(name: str) -> None:
+def test_limits_of_the_search_decide_some_accesses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No module of ours shows it: with the search gone on to its end another layout is taken."""
     case = DECIDED[name]
     gpu, wanted = target(case.target), case.layout(case.registers)
-    farther = with_policy(gpu, **{name: thresholds()[name].neutral})
-    assert staging_for(case.access, wanted, case.type, farther) != staging_for(
-        case.access, wanted, case.type, gpu
-    )
+    _forget()
+    taken = staging_for(case.access, wanted, case.type, gpu)
+    monkeypatch.setattr(limits, name.upper(), FARTHER.get(name, UNBOUNDED))
+    _forget()
+    assert staging_for(case.access, wanted, case.type, gpu) != taken
+    _forget()

@@ -22,7 +22,6 @@ from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import Rewritten, rewrite
-from triton_linear.passes.reductions.region import BESIDE_SCAN
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 
 GPU = "cuda:90"
@@ -121,13 +120,6 @@ def remarks(name: str) -> list[str]:
     outcome = run_passes(root, [SplitReductions(GPU)])
     assert outcome.succeeded
     return [found.message for found in outcome.diagnostics]
-
-
-def test_a_reduction_beside_a_scan_stays() -> None:
-    """Both would save as much; the other one is in a loop without a scan."""
-    (stays,) = remarks("cumulative_columns")
-    assert stays == f"the reduction stays as it is: {BESIDE_SCAN}"
-    assert any("is split" in text and "441.3 after" in text for text in remarks("layer_norm_backward"))
 
 
 def test_banks_come_in_the_order_of_the_threads_bits() -> None:

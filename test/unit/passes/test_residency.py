@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from triton_linear.dialect import bridge
-from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Module, operations
-from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import SharedPlan, ShufflePlan
-from triton_linear.lowering.planners.conversion import conversion
-from triton_linear.lowering.planners.select import select, shuffled
-from triton_linear.lowering.planners.shared import plan_warp_shared
-from triton_linear.lowering.planners.shuffle import cost_of_shuffle
-from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.conversions.select import SelectLowering
@@ -103,54 +93,6 @@ def test_warps_of_the_region_in_as_many_ctas_as_fit(module: dict[str, int], warp
     assert likely_warps(kernel(**module)) == warps
 
 
-def test_where_ctas_are_not_counted_the_policy_says() -> None:
-    assert likely_warps(kernel(), "cuda:90{counts_ctas_of_regions=0}") == [8, 8]
-    assert likely_warps(kernel(), "hip:gfx942") == [8, 8]
-
-
-@pytest.mark.parametrize(
-    ("gpu", "matrices"),
-    [
-        ("cuda:90", (8, 8)),
-        ("cuda:90{region_matrix_bytes=0}", (4, 4)),
-        ("cuda:90{matrix_store_bytes=16}", (8, 16)),
-        ("hip:gfx942", (4, 4)),
-    ],
-)
-def test_matrix_instructions_move_words_in_regions(gpu: str, matrices: tuple[int, int]) -> None:
-    module = kernel()
-    ops = operations(module.operation)
-    priced = Residency.of(target(gpu), ops, 4, LayoutTable()).gpu_for(
-        next(op for op in ops if op.name == "ttg.convert_layout")
-    )
-    assert (priced.policy.matrix_load_bytes, priced.policy.matrix_store_bytes) == matrices
-
-
-def test_exchanges_in_regions_go_in_rounds() -> None:
-    """A warp has 8 KiB: four rounds of 2 KiB, with a barrier of the warp between them."""
-    gpu = target("cuda:90")
-    module = kernel()
-    ops = operations(module.operation)
-    converts = [op for op in ops if op.name == "ttg.convert_layout"]
-    priced = Residency.of(gpu, ops, 4, LayoutTable()).gpu_for(converts[0])
-    assert gpu.policy.warp_scratch_bytes == UNBOUNDED
-    assert priced.policy.warp_scratch_bytes == gpu.policy.region_scratch_bytes
-    rows, quarters = (
-        layout_of(
-            f"#ttg.blocked<{{sizePerThread = [1, {size}], threadsPerWarp = {lanes}, warpsPerCTA = [1, 1], "
-            "order = [1, 0]}>",
-            (32, 64),
-        )
-        for size, lanes in ((64, "[32, 1]"), (16, "[8, 4]"))
-    )
-    plans = [
-        plan_warp_shared(conversion(rows, quarters), element_type("i32"), one, one.scratch_limit(1))
-        for one in (gpu, priced)
-    ]
-    assert [plan.scratch_bytes for plan in plans if isinstance(plan, SharedPlan)] == [8192, 2048]
-    assert [len(plan.store.rounds) for plan in plans if isinstance(plan, SharedPlan)] == [1, 4]
-
-
 @pytest.mark.parametrize(("columns", "likely"), [(64, 8), (128, 0)])
 def test_kernels_with_a_large_tensor_are_priced_for_one_cta(columns: int, likely: int) -> None:
     """Of 128 columns of f32 a thread holds 128 registers. The first pass of a run decides for all of them."""
@@ -189,60 +131,3 @@ module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32
     priced = SelectLowering("cuda:90").gpu(module.operation, PassRun(None, Plans()))
     assert priced is not None
     assert priced.likely_warps == likely
-
-
-BYTES = """
-%{name}x = tt.splat %{name}f : i8 -> tensor<2048xi8, {source}>
-%{name}s = arith.addi %{name}x, %{name}x : tensor<2048xi8, {source}>
-%{name}y = ttg.convert_layout %{name}s : tensor<2048xi8, {source}> -> tensor<2048xi8, {destination}>
-%{name}z = arith.addi %{name}y, %{name}y : tensor<2048xi8, {destination}>
-%{name}p = tt.splat {pointer} : !tt.ptr<i8> -> tensor<2048x!tt.ptr<i8>, {destination}>
-tt.store %{name}p, %{name}z : tensor<2048x!tt.ptr<i8>, {destination}>
-"""
-
-
-def bytes_of_four_warps() -> tuple[str, str]:
-    """16 of a lane, two lane bits of which change places with register bits inside words."""
-    registers, lanes = [[1], [2], [4], [8]], [[16], [32], [64], [128], [256]]
-    moved = [[16], [32], *registers[2:]], [*registers[:2], *lanes[2:]]
-    source, destination = (
-        f"#ttg.linear<{{register = {register}, lane = {lane}, warp = [[512], [1024]], block = []}}>"
-        for register, lane in ((registers, lanes), moved)
-    )
-    return source, destination
-
-
-@pytest.mark.parametrize(("gpu", "sides"), [("cuda:90", 3), ("cuda:90{loose_bits=0}", 0), ("hip:gfx942", 0)])
-def test_bytes_of_arithmetic_are_charged_in_regions_alone(gpu: str, sides: int) -> None:
-    source, destination = bytes_of_four_warps()
-    text = BYTES.format(name="a", source=source, destination=destination, pointer="%p")
-    head = (
-        'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, '
-        'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {\n'
-        "tt.func public @kernel(%p: !tt.ptr<i8>, %af: i8) {\n"
-    )
-    region = (
-        "ttg.warp_specialize()\ndefault {\nttg.warp_yield\n}\n"
-        "partition0() num_warps(4) {\nttg.warp_return\n} : () -> ()\n"
-    )
-    for beside, expected in ((region, sides), ("", 0)):
-        module = bridge.text_to_upstream(
-            f"{head}{text}{beside}tt.return\n}}\n}}\n", bridge.upstream_context(), "kernel.ttgir"
-        )
-        ops = operations(module.operation)
-        (conversion_,) = (op for op in ops if op.name == "ttg.convert_layout")
-        assert Residency.of(target(gpu), ops, 4, LayoutTable()).gpu_for(conversion_).loose == expected
-
-
-def test_packing_makes_a_plan_by_words_dearer() -> None:
-    gpu = target("cuda:90{likely_warps=32}")
-    sides = [layout_of(text, (2048,)) for text in bytes_of_four_warps()]
-    for bits, charged in (("i8", 12 + 12), ("i16", 8 + 8), ("i32", 0)):
-        costs = [
-            cost_of_shuffle(plan, element_type(bits), priced).alu
-            for priced in (gpu, replace(gpu, loose=3))
-            if isinstance(plan := shuffled(*sides, element_type(bits), gpu), ShufflePlan)
-        ]
-        assert costs[1] - costs[0] == charged
-    words, bytes_ = (select(*sides, element_type("i8"), replace(gpu, loose=loose)) for loose in (0, 3))
-    assert words.cost.expected(32) < bytes_.cost.expected(32)

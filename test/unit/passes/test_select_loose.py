@@ -7,6 +7,7 @@ from loose_kernels import module
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.framework.run import run_passes
 
@@ -28,7 +29,7 @@ def test_bytes_of_arithmetic_beside_regions_are_tritons(source: str) -> None:
 
 
 def test_the_policy_may_have_them_ours() -> None:
-    assert reason(module(), "cuda:90{leaves_loose_bytes=0}") == ""
+    assert reason(module(), f"cuda:90{{loose_shuffles={UNBOUNDED}}}") == ""
 
 
 WARP = "#ttg.linear<{{register = {}, lane = {}, warp = [[64, 0], [128, 0]], block = []}}>"
@@ -42,7 +43,7 @@ IN_COLUMNS = WARP.format(
 
 @pytest.mark.parametrize(
     ("policy", "left"),
-    [("", True), ("{loose_bits=0,loose_shuffles=1000}", False), ("{leaves_loose_bytes=0}", False)],
+    [("", True), ("{loose_shuffles=1000}", False)],
 )
 def test_shuffles_of_loose_bytes_are_tritons_where_they_take_a_quarter_more(policy: str, left: bool) -> None:
     root = module(layouts=(IN_ROWS, IN_COLUMNS), shape=(256, 32))

@@ -111,7 +111,7 @@ def test_more_scratch_than_there_is_goes_in_rounds(gpu: str) -> None:
     text = filled_kernel(gpu, 0, 256, 128, False)
     chosen = target(gpu)
     for plugin, most in (
-        ({}, chosen.policy.scratch_bytes),
+        ({}, chosen.scratch_bytes),
         ({"scratch_limit": 4096}, 4096),
         ({"scratch_limit": 0}, 4096),
     ):

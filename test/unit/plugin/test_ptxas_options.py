@@ -145,7 +145,7 @@ def test_variants_of_different_parts_combine() -> None:
     changes = variant("second+latency+matrices+bounded+lavish").changes
     assert changes == {
         "rank": 1,
-        "thresholds": "likely_warps=0,matrix_load_bytes=8",
+        "thresholds": "likely_warps=0,matrix_bytes=8",
         "register_thresholds": "more_ctas=1,registers_near=8",
         "ptxas_options": "--register-usage-level=10",
     }

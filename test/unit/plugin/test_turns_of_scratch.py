@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import triton.language as tl
 from plugin_support import CUDA, assembly, source
 
 from triton_linear.hook import pinned
+from triton_linear.lowering.target.targets import TARGETS, target
 from triton_linear.setting import Options
 
 
@@ -29,7 +31,9 @@ def compiled(**options: Any) -> Any:
 
 
 @pytest.mark.parametrize(("small", "barriers"), [(1024, 3), (32, 3), (31, 5), (0, 5)])
-def test_three_reductions_in_a_row(small: int, barriers: int) -> None:
-    kernel = compiled(thresholds=f"small_scratch={small}")
+def test_three_reductions_in_a_row(small: int, barriers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TARGETS, "cuda:90", replace(target("cuda:90"), small_scratch=small))
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    kernel = compiled(cache=False)
     assert len(re.findall(r"\bbar(?:rier)?(?:\.cta)?\.sync\b", assembly(kernel))) == barriers
     assert kernel.metadata.shared == (64 if barriers == 3 else 32)

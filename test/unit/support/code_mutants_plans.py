@@ -101,14 +101,6 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "the bound of loads of copies is above their cost",
         ("test/unit/lowering/test_bound.py",),
     ),
-    CodeMutant(
-        "passes/analysis/residency.py",
-        "_beside_regions",
-        "max(policy.matrix_load_bytes, policy.region_matrix_bytes)",
-        "policy.matrix_load_bytes",
-        "matrix instructions load no words in regions",
-        ("test/unit/passes/test_residency.py::test_matrix_instructions_move_words_in_regions",),
-    ),
     # --- which registers and lanes, in shuffles
     planned(
         "planners/phase",

@@ -117,7 +117,7 @@ def test_the_assignment_is_the_best_of_its_kind(path: Path) -> None:
     assert total[False] <= total[True] * (1 + 1e-9)
     after = assignment.after
     assert after.memory + assignment.weight * after.other == pytest.approx(total[False])
-    if _pays(assignment, CUDA.policy):
+    if _pays(assignment, CUDA):
         assert after.clocks <= assignment.before.clocks
 
 

@@ -17,8 +17,7 @@ from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, RankedTensorType, operations
 from triton_linear.dialect.partitions import partition_warps
-from triton_linear.lowering.target.policy import UNBOUNDED
-from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.passes.analysis import residency
 from triton_linear.passes.analysis.clusters import around, blocks_of, part_of, within
 from triton_linear.passes.analysis.global_memory import blocked_text, encoding_text
 from triton_linear.passes.assignment.assign import AssignLayouts
@@ -29,10 +28,6 @@ from triton_linear.passes.widening.widen import WidenAccesses
 from triton_linear.tools.support.compile import DEFAULTS, compile_text
 
 GPUS = ("cuda:90", "cuda:100")
-ALIKE = with_policy(
-    target("cuda:90"), counts_ctas_of_regions=False, region_scratch_bytes=UNBOUNDED, region_matrix_bytes=0
-).spelled
-"""A GPU on which a region is priced as a kernel by itself is."""
 NVIDIA = [path for path in MODULES if '"cuda:' in path.read_text() and '"ttg.num-ctas" = 1' in path.read_text()]
 CLUSTERS = [[(1, 0)], [(0, 1)], [(1, 0), (0, 1)], [(0, 1), (0, 0)], [(2, 0), (1, 0)]]
 
@@ -100,11 +95,13 @@ def test_triton_compiles_what_regions_become(gpu: str, ctas: list[tuple[int, int
 
 
 @pytest.mark.parametrize("path", NVIDIA[::3], ids=[path.stem for path in NVIDIA[::3]])
-def test_a_partition_is_assigned_as_the_kernel_by_itself(path: Path) -> None:
-    """What is captured is as well known as an argument, and the warps are those of the partition."""
+def test_a_partition_is_assigned_as_the_kernel_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is captured is as well known as an argument, and the warps are those of the partition. Where CTAs
+    are not counted, a region is priced as a kernel is."""
+    monkeypatch.setattr(residency, "_resident_ctas", lambda *_: None)
     text = path.read_text()
     own = 4 if '"ttg.num-warps" = 8' in text else 8
-    alone, inside = assigned(text, ALIKE), assigned(in_partition(text, "cuda:90", own), ALIKE)
+    alone, inside = assigned(text, "cuda:90"), assigned(in_partition(text, "cuda:90", own), "cuda:90")
     shown = [str(root.operation.attributes.get(ll.ASSIGNED)) for root in (alone, inside)]
     assert shown[0] == shown[1]
     assert [str(type_) for _, type_ in tensors(alone)] == [str(type_) for _, type_ in tensors(inside)]

@@ -282,7 +282,7 @@ def test_on_gpus_that_were_not_measured_it_must_save_more(monkeypatch: pytest.Mo
     encoding = ROWS.replace("[4, 8]", "[4, 16]")
     text = module("sum", encoding, (16, 256), 1, gpu="hip:gfx942")
     assert ll.SPLIT in taken_apart(text, "hip:gfx942")[0].operation.attributes
-    monkeypatch.setitem(TARGETS, "hip:gfx942", with_policy(target("hip:gfx942"), unmeasured_margin=0.9))
+    monkeypatch.setitem(TARGETS, "hip:gfx942", with_policy(target("hip:gfx942"), margin=0.9))
     assert ll.SPLIT not in taken_apart(text, "hip:gfx942")[0].operation.attributes
 
 

@@ -132,7 +132,7 @@ WIDER |= {("sums", "cuda:90"), ("volatile", "cuda:90")}
 
 def _assign_at_any_saving(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, gpu in list(TARGETS.items()):
-        monkeypatch.setitem(TARGETS, name, with_policy(gpu, unmeasured_margin=0.0))
+        monkeypatch.setitem(TARGETS, name, with_policy(gpu, margin=0.0))
 
 
 @pytest.mark.parametrize("kernel", SOME, ids=str)

@@ -1,0 +1,57 @@
+"""How far searches go. These bound work, so that a compile stays short; none foresees what is fast.
+
+With ten of these unbounded no module of 1,197 was another one, and with each of the others at most fourteen
+(docs/policy.md).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Assignment (passes/assignment)
+
+CANDIDATES: Final = 12
+"""Layouts that a group chooses from."""
+CARRIED_EDGES: Final = 3
+"""Edges of the graph of values across which a layout is propagated as a candidate."""
+MEETING_PAIRS: Final = 6
+"""Pairs of a load and a store for which layouts are made between which a conversion stays inside warps."""
+LOCAL_PARTNERS: Final = 3
+"""Accesses to global memory that an access to shared memory is paired with."""
+SPREAD_STARTS: Final = 3
+"""Candidates that spread the result of a reduction over lanes with copies: from the first register on, from the
+second, and so on."""
+PLANNED_CONVERSIONS: Final = 64
+"""Pairs of layouts that are planned for one assignment; pairs that are not planned are not chosen."""
+
+# Accesses to shared memory through another layout (passes/staging)
+
+STAGING_BOUNDED: Final = 48
+"""Layouts for which the lower bound of their conversion is computed."""
+STAGING_PLANNED: Final = 10
+"""Layouts for which the conversion is planned."""
+STAGING_ALIKE: Final = 4
+"""Planned layouts with the same lower bound."""
+STAGING_FILLINGS: Final = 96
+"""Ways to fill the lanes of one pattern that are tried, of up to 600,000."""
+STAGING_FILLINGS_KEPT: Final = 3
+"""Tried ways to fill the lanes that are kept."""
+STAGING_GIVING_WAY: Final = 2
+"""Lane bits that are replaced by others."""
+
+# Plans (lowering/planners, lowering/gather)
+
+MOST_REGISTERS: Final = 8192
+"""The most elements of a tensor that a thread holds, copies included, for a conversion to be planned; its 255
+registers are 1,020 bytes."""
+EXCHANGE_PERMUTES: Final = 3
+"""The search for an exchange of lanes with registers before or after shared memory ends with one that takes at
+most so many permutes for each shuffle, and one for each word."""
+GATHER_REGISTERS: Final = 224
+"""Registers of a thread that a gather may take: of 255, some hold addresses and other live values."""
+GATHER_CHOICES: Final = 64
+"""Source registers that a result of a gather may be chosen from; a thread has 255 registers for everything."""
+GATHER_WORDS: Final = 8192
+"""Words that one thread may shuffle or choose from in a gather; with more, compilers take too long."""
+SCRATCH_PIECES: Final = 64
+"""A kernel with more exchanges gets the simplest arrangement of scratch, and no other is tried."""
