@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import random
 
+from bench.fuzz.program import Add, Convert, Program, Step, TensorMemory
+from bench.fuzz.random_layouts import blocked_encoding
+from bench.fuzz.write import write
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP
 from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT, installed_release
@@ -12,9 +15,6 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.tensor_layouts import layouts_for
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.lowering.target.tensor_memory import SINCE, WORD_BITS
-from triton_linear.tools.fuzzing.program import Add, Convert, Program, Step, TensorMemory
-from triton_linear.tools.fuzzing.random_layouts import blocked_encoding
-from triton_linear.tools.fuzzing.write import write
 from triton_linear.tools.support.errors import fail
 
 ELEMENTS = ("f32", "f32", "i32", "f16", "bf16", "i8")

@@ -1,5 +1,5 @@
-"""`triton-linear fuzz --only clusters`: single conversions and whole programs in clusters, and mistakes that it
-must find."""
+"""`python -m bench.fuzz --only clusters`: single conversions and whole programs in clusters, and mistakes that
+it must find."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pytest
 from cluster_marks import ordered
 from fuzz_support import break_code, break_gathers
 
-from triton_linear.lowering.emit import scratch
-from triton_linear.lowering.emit.turns import Order, Turn
-from triton_linear.tools.fuzzing.examine import examine_program
-from triton_linear.tools.fuzzing.run import (
+from bench.fuzz.examine import examine_program
+from bench.fuzz.run import (
     CLUSTERS,
     CTAS,
     PARTITIONS,
@@ -25,7 +23,9 @@ from triton_linear.tools.fuzzing.run import (
     in_this_process,
     units,
 )
-from triton_linear.tools.fuzzing.totals import Totals
+from bench.fuzz.totals import Totals
+from triton_linear.lowering.emit import scratch
+from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.tools.support.compile import DEFAULTS
 
 

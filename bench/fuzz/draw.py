@@ -9,14 +9,9 @@ import random
 import re
 from collections.abc import Sequence
 
-from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP
-from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
-from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.target.targets import Target
-from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.fuzzing.encodings import Vector, bases_of, is_linear, layout_drawn
-from triton_linear.tools.fuzzing.evaluate import REDUCTIONS
-from triton_linear.tools.fuzzing.program import (
+from bench.fuzz.encodings import Vector, bases_of, is_linear, layout_drawn
+from bench.fuzz.evaluate import REDUCTIONS
+from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
@@ -32,14 +27,19 @@ from triton_linear.tools.fuzzing.program import (
     Steps,
     Transposed,
 )
-from triton_linear.tools.fuzzing.random_layouts import (
+from bench.fuzz.random_layouts import (
     ELEMENTS,
     Columns,
     blocked_encoding,
     kernel_encoding,
     random_columns,
 )
-from triton_linear.tools.fuzzing.write import write
+from bench.fuzz.write import write
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP
+from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.targets import target as target_called
 
 MOST_BYTES = 8 << 10
 MOST_REGISTERS = 32

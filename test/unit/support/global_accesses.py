@@ -6,6 +6,8 @@ import random
 import re
 from dataclasses import dataclass
 
+from access_tiles import COORDINATES, POINTERS, Tile
+
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER, WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
@@ -14,7 +16,6 @@ from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.widening.widen import WidenAccesses
-from triton_linear.tools.doctor.tiles import COORDINATES, POINTERS, Tile
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 

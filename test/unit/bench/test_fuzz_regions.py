@@ -1,4 +1,4 @@
-"""`triton-linear fuzz --only regions`: programs in warp-specialised regions, and mistakes that it must find."""
+"""`python -m bench.fuzz --only regions`: programs in warp-specialised regions, and mistakes to be found."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pytest
 from cluster_marks import ordered
 from scope_kernels import blocked
 
+from bench.fuzz import evaluate
+from bench.fuzz.partitions import given_lines, module_of_regions, sink_lines
+from bench.fuzz.program import Add, Convert, Loop, Program
+from bench.fuzz.regions import conversions_of, examine_regions, regions_text
+from bench.fuzz.run import REGIONS, FuzzPlan, Unit, conversions, examine, fuzz, stock, units
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.passes.assignment import assign as assignment
 from triton_linear.passes.assignment import scopes
-from triton_linear.tools.fuzzing import evaluate
-from triton_linear.tools.fuzzing.partitions import given_lines, module_of_regions, sink_lines
-from triton_linear.tools.fuzzing.program import Add, Convert, Loop, Program
-from triton_linear.tools.fuzzing.regions import conversions_of, examine_regions, regions_text
-from triton_linear.tools.fuzzing.run import REGIONS, FuzzPlan, Unit, conversions, examine, fuzz, stock, units
 from triton_linear.tools.support.compile import DEFAULTS, compile_text
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING, lower_kernel

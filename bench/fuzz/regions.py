@@ -13,16 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from triton_linear.lowering.interpreter.memory import Bits, SimulationError
-from triton_linear.lowering.interpreter.warps import simulate_warps
-from triton_linear.lowering.plan.element import element_type
-from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.fuzzing.draw import draw_program
-from triton_linear.tools.fuzzing.encodings import layout_drawn
-from triton_linear.tools.fuzzing.evaluate import evaluate, inputs, mask_of
-from triton_linear.tools.fuzzing.examine import title
-from triton_linear.tools.fuzzing.pairs import NO_LOOSE_BYTES
-from triton_linear.tools.fuzzing.partitions import (
+from bench.fuzz.draw import draw_program
+from bench.fuzz.encodings import layout_drawn
+from bench.fuzz.evaluate import evaluate, inputs, mask_of
+from bench.fuzz.examine import title
+from bench.fuzz.pairs import NO_LOOSE_BYTES
+from bench.fuzz.partitions import (
     DEFAULT_WARPS,
     MOST_PARTITIONS,
     PARTITION_WARPS,
@@ -31,9 +27,13 @@ from triton_linear.tools.fuzzing.partitions import (
     module_of_regions,
     sink_lines,
 )
-from triton_linear.tools.fuzzing.program import Program, all_steps
-from triton_linear.tools.fuzzing.totals import Totals
-from triton_linear.tools.fuzzing.write import ProgramValue, ProgramWriter
+from bench.fuzz.program import Program, all_steps
+from bench.fuzz.totals import Totals
+from bench.fuzz.write import ProgramValue, ProgramWriter
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.warps import simulate_warps
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.functions import lower_kernel

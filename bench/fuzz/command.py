@@ -1,25 +1,27 @@
-"""The command `triton-linear fuzz`: draw programs, run them, shrink those that fail, and report."""
+"""The command: draw programs, run them, shrink those that fail, and report.
+
+python -m bench.fuzz [--count N] [--target TARGET] [--results STEM] [OPTION ...]
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.fuzzing.examine import title
-from triton_linear.tools.fuzzing.pairs import is_single
-from triton_linear.tools.fuzzing.program import Program, program_in
-from triton_linear.tools.fuzzing.run import (
+from bench.fuzz.examine import title
+from bench.fuzz.pairs import is_single
+from bench.fuzz.program import Program, program_in
+from bench.fuzz.results import record
+from bench.fuzz.run import (
     CLUSTERS,
     KINDS,
     PROGRAMS,
@@ -33,12 +35,16 @@ from triton_linear.tools.fuzzing.run import (
     outcome,
     stock,
 )
-from triton_linear.tools.fuzzing.shrink import shrink
-from triton_linear.tools.fuzzing.totals import Failure, Totals
-from triton_linear.tools.fuzzing.write import write
+from bench.fuzz.shrink import shrink
+from bench.fuzz.totals import Failure, Totals
+from bench.fuzz.write import write
+from triton_linear.dialect import triton_versions
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS
-from triton_linear.tools.support.errors import fail
-from triton_linear.tools.support.options import pipeline_options
+from triton_linear.tools.support.errors import Printer, fail, guarded
+from triton_linear.tools.support.options import add_pipeline_options, pipeline_options
 
 TARGETS = (
     "cuda:80",
@@ -53,11 +59,90 @@ TARGETS = (
 _SHOWN = 20
 
 
-def run(arguments: argparse.Namespace) -> int:
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.fuzz",
+        description="Verify random conversions, alone and in random programs.",
+        epilog="Single conversions are run one by one. Programs are chains of them in loops and branches, "
+        "between other users of shared memory, and are run as a whole, with races looked for in all of a "
+        "program. What fails is shrunk to a small module that fails the same way; its first line says what it "
+        "must give.",
+    )
+    option = parser.add_argument
+    option("--count", type=int, default=2000, help="conversions, over all targets (default %(default)s)")
+    option("--seed", type=int, default=1, help="what to draw them from (default %(default)s)")
+    option(
+        "--target",
+        action="append",
+        help="GPU to compile for, or 'all'; may be given several times (default cuda:90)",
+    )
+    option(
+        "--only",
+        choices=("singles", "programs", "partitions", "regions", "clusters", "tensor"),
+        help="single conversions alone, programs alone, conversions or programs in warp-specialised regions, "
+        "conversions in clusters of 2 to 16 CTAs, or programs that go through tensor memory (cuda:100)",
+    )
+    option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
+    option(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes; the modules are the same for any number (default: one for each processor)",
+    )
+    option(
+        "--assembly",
+        type=_every,
+        default=16,
+        metavar="N",
+        help="take every N-th module of singles on to PTX or hsaco; 0: none, all: every one "
+        "(default %(default)s)",
+    )
+    option("--save", type=Path, metavar="FOLDER", help="write all modules there, as input of `verify`")
+    option(
+        "--failures",
+        type=Path,
+        metavar="FOLDER",
+        default=Path("fuzz-failures"),
+        help="where to write what failed, shrunk (default %(default)s)",
+    )
+    option(
+        "--shrink",
+        type=float,
+        metavar="SECONDS",
+        default=120,
+        help="for each kind of failure; 0: leave it as it is (default %(default)s)",
+    )
+    option("--results", type=Path, metavar="STEM", help="add the totals to those in STEM.json and STEM.md")
+    option("--replay", type=Path, metavar="FILE", help="run a module that an earlier run wrote")
+    add_pipeline_options(parser)
+    return parser
+
+
+def _every(text: str) -> int:
+    """Parse N of "every N-th module"; `all` means 1."""
+    if text == "all":
+        return 1
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is neither a number nor 'all'")
+    return int(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 0 if nothing failed."""
+    arguments = parser().parse_args(argv)
+    return guarded(lambda: run(arguments), Printer())
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay a module or draw new ones, as the arguments say; the exit status is 0 if nothing failed."""
+    triton_versions.require()
     if arguments.replay is not None:
         return replay(arguments.replay, pipeline_options(arguments))
-    totals, _ = drawn(arguments)
+    totals, seconds = drawn(arguments)
+    if arguments.results is not None:
+        record(arguments.results, arguments.seed, arguments.only, totals, seconds)
     return int(not all(found.ok for found in totals.values()))
 
 
@@ -204,7 +289,7 @@ def reproduce(
         path.write_text(write(program).text)
         print(f"smallest that fails so: {title(program)}")
         print(f"    {path}")
-        print(f"    triton-linear fuzz --replay {path}")
+        print(f"    python -m bench.fuzz --replay {path}")
 
 
 def reduced(failure: Failure, call: Caller, seconds: float, options: PipelineOptions = DEFAULTS) -> Program:

@@ -15,6 +15,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from bench.fuzz.evaluate import mask_of
+from bench.fuzz.pairs import (
+    NO_LOOSE_BYTES,
+    as_pair,
+    as_program,
+    ends,
+    registers_of_pair,
+    title,
+)
+from bench.fuzz.program import Program
+from bench.fuzz.random_layouts import Pair, random_pair
+from bench.fuzz.totals import Totals
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
 from triton_linear.lowering.interpreter.memory import Bits, Indices, SimulationError
@@ -23,18 +35,6 @@ from triton_linear.lowering.interpreter.warps import WarpsOutcome, simulate_warp
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.fuzzing.evaluate import mask_of
-from triton_linear.tools.fuzzing.pairs import (
-    NO_LOOSE_BYTES,
-    as_pair,
-    as_program,
-    ends,
-    registers_of_pair,
-    title,
-)
-from triton_linear.tools.fuzzing.program import Program
-from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
-from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
 

@@ -1,4 +1,4 @@
-"""`triton-linear fuzz --only partitions`: warp-specialised modules, and mistakes that it must find."""
+"""`python -m bench.fuzz --only partitions`: warp-specialised modules, and mistakes that it must find."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dataclasses import replace
 import pytest
 from cluster_marks import ordered
 
-from triton_linear.lowering.emit import machines, partitions
-from triton_linear.lowering.interpreter.memory import SimulationError
-from triton_linear.lowering.target.targets import target
-from triton_linear.tools.fuzzing.partitions import (
+from bench.fuzz.partitions import (
     draw_partitions,
     examine_partitions,
     partitions_text,
     run_partitions,
 )
-from triton_linear.tools.fuzzing.program import Convert, Program
-from triton_linear.tools.fuzzing.run import PARTITIONS, FuzzPlan, fuzz, units
+from bench.fuzz.program import Convert, Program
+from bench.fuzz.run import PARTITIONS, FuzzPlan, fuzz, units
+from triton_linear.lowering.emit import machines, partitions
+from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.target.targets import target
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass, field
 
-from triton_linear.tools.fuzzing.program import Program
+from bench.fuzz.program import Program
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from fuzz_support import break_code
 
-from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.fuzzing import examine, main, run
-from triton_linear.tools.fuzzing.draw import MOST_CONVERSIONS, draw_program
-from triton_linear.tools.fuzzing.evaluate import evaluate, inputs
-from triton_linear.tools.fuzzing.program import (
+from bench.fuzz import command, examine, run
+from bench.fuzz.draw import MOST_CONVERSIONS, draw_program
+from bench.fuzz.evaluate import evaluate, inputs
+from bench.fuzz.program import (
     STEPS,
     Add,
     Branch,
@@ -38,10 +37,11 @@ from triton_linear.tools.fuzzing.program import (
     from_json,
     program_in,
 )
-from triton_linear.tools.fuzzing.run import PROGRAMS, FuzzPlan, InProcesses, in_this_process, units
-from triton_linear.tools.fuzzing.shrink import shrink, size, smaller
-from triton_linear.tools.fuzzing.totals import Totals
-from triton_linear.tools.fuzzing.write import write
+from bench.fuzz.run import PROGRAMS, FuzzPlan, InProcesses, in_this_process, units
+from bench.fuzz.shrink import shrink, size, smaller
+from bench.fuzz.totals import Totals
+from bench.fuzz.write import write
+from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.functions import LoweredKernel, lower_kernel
 from triton_linear.tools.support.isolated import Lost
 
@@ -142,7 +142,7 @@ def test_inputs_tell_elements_apart() -> None:
 def test_stock_triton_gives_what_programs_must_give(target: str) -> None:
     """The expectation is not ours: without our passes registers are the same, where Triton compiles at all."""
     call, programs = InProcesses(seconds=20), drawn(target, 4, seed=3)
-    found = [call(run.stock, main.unit_of(one)) for one in programs]
+    found = [call(run.stock, command.unit_of(one)) for one in programs]
     ran = [totals for totals in found if not isinstance(totals, Lost)]
     assert len(ran) >= 2
     assert all(totals.ok for totals in ran), ran
@@ -175,7 +175,7 @@ def first_failure(target: str, seed: int = 5) -> Any:
 
 
 def shrunk(failure: Any) -> Program:
-    small = main.reduced(failure, ours_alone, seconds=60)
+    small = command.reduced(failure, ours_alone, seconds=60)
     assert size(small) < size(failure.program)
     return small
 
@@ -222,7 +222,7 @@ def test_scratch_that_overlaps_a_live_buffer_is_found_and_shrunk(monkeypatch: py
     turned = blocked(8).replace("[1, 2]", "[2, 1]").replace("order = [1, 0]", "order = [0, 1]")
     inner = (Add(3), Convert(turned), Add(5), Convert(blocked(8)))
     one = program(Add(1), Park(SWIZZLED, blocked(8), blocked(8), inner), shape=(32, 32), element="f16")
-    failure = main.totals_of(one, ours_alone).failures[0]
+    failure = command.totals_of(one, ours_alone).failures[0]
     assert failure.kind == "wrong"
     small = shrunk(failure)
     # What is kept in memory, and the conversion that writes over it, are still there.

@@ -16,8 +16,7 @@ from dataclasses import fields, replace
 from math import prod
 from typing import Any
 
-from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
-from triton_linear.tools.fuzzing.encodings import (
+from bench.fuzz.encodings import (
     PLACES,
     Vector,
     bases_of,
@@ -27,7 +26,7 @@ from triton_linear.tools.fuzzing.encodings import (
     reshaped,
     transposed,
 )
-from triton_linear.tools.fuzzing.program import (
+from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
@@ -46,6 +45,7 @@ from triton_linear.tools.fuzzing.program import (
     all_steps,
     children,
 )
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 
 # Simplest first.
 _ELEMENTS = ("i32", "i16", "i8", "f32", "f16")

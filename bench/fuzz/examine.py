@@ -10,17 +10,17 @@ from collections import Counter
 
 import numpy as np
 
+from bench.fuzz.encodings import layout_drawn
+from bench.fuzz.evaluate import evaluate, inputs, mask_of
+from bench.fuzz.pairs import NO_LOOSE_BYTES
+from bench.fuzz.program import Program, all_steps
+from bench.fuzz.totals import Totals
+from bench.fuzz.write import SINK, write
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.fuzzing.encodings import layout_drawn
-from triton_linear.tools.fuzzing.evaluate import evaluate, inputs, mask_of
-from triton_linear.tools.fuzzing.pairs import NO_LOOSE_BYTES
-from triton_linear.tools.fuzzing.program import Program, all_steps
-from triton_linear.tools.fuzzing.totals import Totals
-from triton_linear.tools.fuzzing.write import SINK, write
 from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, registers_of

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from fuzz_support import break_code
 
+from bench.fuzz import pairs as judged
+from bench.fuzz import run
+from bench.fuzz.random_layouts import ELEMENTS, Pair, module_text
+from bench.fuzz.run import PROGRAMS, SINGLES, FuzzPlan, fuzz, units
+from bench.fuzz.totals import Totals
 from bench.stock import random_pairs
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
 from triton_linear.lowering.plan import plans
 from triton_linear.lowering.plan.plans import RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.tools.fuzzing import pairs as judged
-from triton_linear.tools.fuzzing import run
-from triton_linear.tools.fuzzing.random_layouts import ELEMENTS, Pair, module_text
-from triton_linear.tools.fuzzing.run import PROGRAMS, SINGLES, FuzzPlan, fuzz, units
-from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.compile import CompiledKernel, compile_text, lower, to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.isolated import Lost

@@ -1,28 +1,20 @@
-"""Random conversions and programs, drawn and run as by `triton-linear fuzz`. Totals are added up in files: one
-JSON record for each run, and a summary of all of them.
-
-    python -m bench.fuzz [--results STEM] [OPTION OF triton-linear fuzz ...]
-"""
+"""Totals of runs, added up in files: one JSON record for each run, and a summary of all of them."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import datetime
 import json
 import platform
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.fuzz.program import as_json
+from bench.fuzz.totals import Totals
 from triton_linear import __version__
 from triton_linear.dialect import triton_versions
-from triton_linear.tools import cli
-from triton_linear.tools.fuzzing.main import drawn
-from triton_linear.tools.fuzzing.program import as_json
-from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.errors import fail
 
 _FIGURES = ("conversions", "programs", "wrong", "races", "left", "excess", "broken")
@@ -138,18 +130,3 @@ def markdown(runs: Sequence[Mapping[str, Any]]) -> str:
         lines += ["", "Failed:", ""]
         lines += [f"- {failure}" for failure in failures]
     return "\n".join(lines) + "\n"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run, and add the totals to the files; the exit status is 1 if something failed."""
-    parser = argparse.ArgumentParser("python -m bench.fuzz", add_help=False, allow_abbrev=False)
-    parser.add_argument("--results", type=Path, default=Path("bench/results/fuzz"))
-    own, rest = parser.parse_known_args(argv)
-    arguments = cli.parser().parse_args(["fuzz", *rest])
-    totals, seconds = drawn(arguments)
-    record(own.results, arguments.seed, arguments.only, totals, seconds)
-    return int(not all(found.ok for found in totals.values()))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

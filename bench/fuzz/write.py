@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.fuzzing.encodings import reshaped, transposed
-from triton_linear.tools.fuzzing.program import (
+from bench.fuzz.encodings import reshaped, transposed
+from bench.fuzz.program import (
     HEADER,
     Add,
     Branch,
@@ -29,6 +27,8 @@ from triton_linear.tools.fuzzing.program import (
     Transposed,
     as_json,
 )
+from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.support.functions import sink
 
 SINK = "result"

@@ -1,4 +1,4 @@
-"""`triton-linear fuzz`: random conversions and random programs, through Triton's backend and the interpreter.
+"""Random conversions and random programs, through Triton's backend and the interpreter: `python -m bench.fuzz`.
 
 random_layouts  random pairs of encodings
 encodings       the layouts of encodings, and operations on their texts
@@ -9,10 +9,11 @@ draw            random programs
 tensor_memory   random programs with tensor memory
 pairs           modules of independent conversions, each checked separately
 partitions      modules with conversions in warp-specialised regions
+regions         modules with a program in each warp-specialised region
 examine         compile and run a program, and check its result
 shrink          reduce a failing program to a smaller one with the same failure
 run             the units of a seed, each in its own process, and their totals
 totals          counts of results and failures
-report          the totals as files
-main            the command
+results         totals of many runs, added up in files
+command         the command
 """

@@ -17,19 +17,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from bench.fuzz import pairs
+from bench.fuzz.draw import draw_program
+from bench.fuzz.examine import examine_program, title
+from bench.fuzz.partitions import draw_partitions, examine_partitions, partitions_text
+from bench.fuzz.program import Gather, Program, all_steps
+from bench.fuzz.regions import conversions_of, draw_regions, examine_regions, regions_text
+from bench.fuzz.tensor_memory import check_tensor_memory, draw_tensor_program
+from bench.fuzz.totals import Totals
+from bench.fuzz.write import write
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.fuzzing import pairs
-from triton_linear.tools.fuzzing.draw import draw_program
-from triton_linear.tools.fuzzing.examine import examine_program, title
-from triton_linear.tools.fuzzing.partitions import draw_partitions, examine_partitions, partitions_text
-from triton_linear.tools.fuzzing.program import Gather, Program, all_steps
-from triton_linear.tools.fuzzing.regions import conversions_of, draw_regions, examine_regions, regions_text
-from triton_linear.tools.fuzzing.tensor_memory import check_tensor_memory, draw_tensor_program
-from triton_linear.tools.fuzzing.totals import Totals
-from triton_linear.tools.fuzzing.write import write
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import DEFAULTS, to_triton
 from triton_linear.tools.support.errors import ToolError, fail
@@ -37,7 +37,7 @@ from triton_linear.tools.support.isolated import Isolation, Lost
 
 SECONDS = 60
 MEMORY = 8 << 30
-MODULES = ("triton_linear.tools.fuzzing.warm", __name__)
+MODULES = ("bench.fuzz.warm", __name__)
 
 SINGLES, PROGRAMS, PARTITIONS, CLUSTERS = "singles", "programs", "partitions", "clusters"
 REGIONS = "regions"

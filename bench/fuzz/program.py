@@ -249,7 +249,7 @@ def from_json(text: str) -> Program:
         raise ValueError(f"not a program: {error}") from error
 
 
-HEADER = "// triton-linear fuzz: "
+HEADER = "// bench.fuzz: "
 
 
 def program_in(text: str) -> Program | None:

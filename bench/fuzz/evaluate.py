@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from triton_linear.lowering.interpreter.verify import element_patterns
-from triton_linear.lowering.plan.element import element_type
-from triton_linear.tools.fuzzing.program import (
+from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
@@ -29,6 +27,8 @@ from triton_linear.tools.fuzzing.program import (
     TensorMemory,
     Transposed,
 )
+from triton_linear.lowering.interpreter.verify import element_patterns
+from triton_linear.lowering.plan.element import element_type
 
 Words = npt.NDArray[np.uint64]
 

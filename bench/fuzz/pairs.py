@@ -11,15 +11,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from bench.fuzz.encodings import layout_drawn
+from bench.fuzz.program import Convert, Program
+from bench.fuzz.random_layouts import Pair, module_text, random_pair
+from bench.fuzz.totals import Totals
 from triton_linear.dialect.linear_layout import BLOCK, REGISTER, LinearLayout
 from triton_linear.lowering.interpreter.verify import Verdict, held_elements
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import DecidedConversion
-from triton_linear.tools.fuzzing.encodings import layout_drawn
-from triton_linear.tools.fuzzing.program import Convert, Program
-from triton_linear.tools.fuzzing.random_layouts import Pair, module_text, random_pair
-from triton_linear.tools.fuzzing.totals import Totals
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.functions import LOWERING

@@ -7,6 +7,8 @@ import random
 import re
 from dataclasses import dataclass
 
+from access_tiles import COORDINATES, POINTERS, Tile
+
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
@@ -15,7 +17,6 @@ from triton_linear.passes.analysis.global_memory import layout_of_bits
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.graph import Group
-from triton_linear.tools.doctor.tiles import COORDINATES, POINTERS, Tile
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 
