@@ -1,5 +1,5 @@
-"""`triton-linear`: verify, explain, diff, view, demo, headroom, tune, decisions, pack, unpack, report,
-doctor, opt, version."""
+"""`triton-linear`: verify, explain, diff, view, demo, tune, decisions, pack, unpack, report, doctor, opt,
+version."""
 
 from __future__ import annotations
 
@@ -106,12 +106,6 @@ def parser() -> argparse.ArgumentParser:
     view.add_arguments(command("view", "draw a layout or a conversion, as text, picture or page"))
 
     command("demo", "compile the example kernels and show each conversion", _demo, own_help=True)
-
-    from triton_linear.tools.headroom import command as headroom
-
-    headroom.add_arguments(
-        command("headroom", "measure what the layout conversions of a program cost on this GPU")
-    )
 
     from triton_linear.tools.tune import options as tune
 

@@ -16,9 +16,9 @@ from explain_support import SCHEMA, SCRIPT
 
 from triton_linear.tools import cli
 from triton_linear.tools.explain import measure
-from triton_linear.tools.headroom.figures import Converted, TimedKernel
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.headroom import Converted, TimedKernel
 from triton_linear.tools.support.launches import digest
 
 RATIOS = {"ours": 1.25, "free": 2.0}
