@@ -131,10 +131,10 @@ def _counts(figures: ReductionFigures) -> str:
     return ", ".join(filter(None, counted)) or "nothing leaves a thread"
 
 
-def ledger(report: Ledger) -> RenderableType:
-    """Render the users of shared memory."""
+def ledger(report: Ledger, called: str = "") -> RenderableType:
+    """Render the users of a kernel's shared memory, under its name or what it is `called`."""
     stock = "" if report.stock_peak is None else f", {report.stock_peak} by stock Triton"
-    title = f"shared memory of {report.kernel}: {report.peak} bytes{stock}"
+    title = f"shared memory of {called or report.kernel}: {report.peak} bytes{stock}"
     if not report.holders:
         return Text(title, "bold")
     at = short_place(report.live_at)

@@ -64,8 +64,8 @@ def test_the_extra_conversion_is_found(tmp_path: Path, capsys: pytest.CaptureFix
     (conversion,) = line["b"]["conversions"]
     assert (conversion["crosses"], conversion["lowering"]) == ("across warps", "cta-shared")
     assert kernel["figures"]["shared"]["worse"] > 0
-    assert kernel["shared_memory"][0]["shares"] == []
-    assert [share["kind"] for share in kernel["shared_memory"][1]["shares"]] == ["conversion"]
+    assert kernel["shared_memory"][0]["holders"] == []
+    assert [holder["kind"] for holder in kernel["shared_memory"][1]["holders"]] == ["conversion"]
 
 
 def test_the_grown_registers_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
