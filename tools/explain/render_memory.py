@@ -19,11 +19,7 @@ from triton_linear.tools.explain.records import (
     ReductionFigures,
     ReductionReport,
 )
-
-
-def count(number: int, what: str, several: str = "") -> str:
-    """A number with its noun, in the plural unless the number is 1."""
-    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
+from triton_linear.tools.verify.words import count
 
 
 def shortened(place: str) -> str:
