@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect import encodings
@@ -10,16 +11,18 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.lowering.interpreter.verify import verify_kernel
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target, target
-from triton_linear.tools.doctor.encoding_cases import Case, Cases, Shape
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.tools.doctor.encoding_cases import Cases, Shape
 from triton_linear.tools.doctor.oracle import Oracle
 from triton_linear.tools.doctor.probe import Difference, Findings
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import LOWERING, lower_kernel
+from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
 from triton_linear.tools.verify.stock import kernel_text
 from triton_linear.tools.verify.words import findings as in_words
 
 ELEMENTS = ("i8", "f16", "bf16", "i32", "f32", "i64")
-MOST_REGISTERS, MOST_WARPS = 64, 8
+WARPS = (1, 2, 4, 8)
+MOST_REGISTERS = 64
 ANY_GPU = ("blocked", "slice", "linear")
 MATRICES = {"cuda": ("mma v2", "mma v3", "dot of mma v2"), "hip:gfx9": ("mfma", "dot of mfma")}
 """The families of encodings that are drawn, for all GPUs and for those whose names begin so."""
@@ -27,85 +30,92 @@ MATRICES = {"cuda": ("mma v2", "mma v3", "dot of mma v2"), "hip:gfx9": ("mfma", 
 
 @dataclass(frozen=True)
 class Side:
-    """A layout of registers for a number of lanes and warps."""
+    """A tensor's shape, its encoding, and the layout of its registers."""
 
-    encoding: str
     shape: Shape
+    encoding: str
     layout: LinearLayout
 
     def fits(self, lanes: int, warps: int) -> bool:
-        """Whether a CTA of so many threads holds the tensor, with few registers."""
+        """Whether one CTA of so many threads holds the tensor, with few registers."""
         size = self.layout.in_dim_size
         return (size(LANE), size(WARP), size(BLOCK)) == (lanes, warps, 1) and size(REGISTER) <= MOST_REGISTERS
 
 
+@dataclass(frozen=True)
+class Conversion:
+    """A conversion of a tensor between two layouts."""
+
+    gpu: Target
+    warps: int
+    element: str
+    source: Side
+    destination: Side
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the tensor before and after."""
+        return [
+            f"tensor<{'x'.join(map(str, side.shape))}x{self.element}, {side.encoding}>"
+            for side in (self.source, self.destination)
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.warps} warps: {' -> '.join(self.types)}"
+
+    def lowered(self, options: PipelineOptions | None) -> LoweredKernel:
+        """A kernel with this conversion alone; `options`: None for stock Triton. Raises ToolError."""
+        source, destination = self.types
+        text = kernel_text(source, destination, self.warps, self.gpu.lanes, self.gpu.name)
+        return lower_kernel(text, "conversion.ttgir", self.gpu.name, options)
+
+    def is_taken(self) -> bool:
+        """Whether stock Triton compiles it."""
+        try:
+            self.lowered(None)
+        except ToolError:
+            return False
+        return True
+
+    def difference(self) -> str | None:
+        """What is wrong when our code is run; None if nothing is."""
+        sides = self.source.layout, self.destination.layout
+        text, element = self.lowered(LOWERING).text, element_type(self.element)
+        verdict = verify_kernel(text, "conversion", "result", *sides, element, self.gpu, self.warps)
+        return None if verdict.ok else in_words(verdict)
+
+
 def run(target_name: str, count: int, seed: int) -> Findings:
     """Run `count` random conversions for a GPU. Those that stock Triton cannot compile are drawn again."""
-    findings, gpu, kind = Findings(), target(target_name), f"conversion for {target_name}"
-    cases, tries = drawn(gpu, seed), 4 * count
-    while findings.cases < count and tries:
-        tries -= 1
-        source, destination, element, warps = next(cases)
-        types = [tensor_type(side, element) for side in (source, destination)]
-        text = kernel_text(types[0], types[1], warps, gpu.lanes, gpu.name)
-        if not is_compiled(text, gpu):
-            continue
-        sides = source.layout, destination.layout
-
-        def difference(
-            text: str = text,
-            sides: tuple[LinearLayout, LinearLayout] = sides,
-            element: str = element,
-            warps: int = warps,
-        ) -> str | None:
-            kernel = lower_kernel(text, "conversion.ttgir", gpu.name, LOWERING)
-            verdict = verify_kernel(
-                kernel.text, "conversion", "result", *sides, element_type(element), gpu, warps
-            )
-            return None if verdict.ok else in_words(verdict)
-
-        findings.compare(kind, f"{warps} warps: {types[0]} -> {types[1]}", difference)
+    findings, kind = Findings(), f"conversion for {target_name}"
+    candidates = itertools.islice(drawn(target(target_name), seed), 4 * count)
+    for conversion in itertools.islice(filter(Conversion.is_taken, candidates), count):
+        findings.compare(kind, str(conversion), conversion.difference)
     if findings.cases < count:
         findings.differences.append(Difference(kind, f"seed {seed}", "stock Triton refuses most"))
     return findings
 
 
-def tensor_type(side: Side, element: str) -> str:
-    """The type of a tensor in TTGIR."""
-    return f"tensor<{'x'.join(map(str, side.shape))}x{element}, {side.encoding}>"
-
-
-def is_compiled(text: str, gpu: Target) -> bool:
-    """Whether stock Triton compiles a module."""
-    try:
-        lower_kernel(text, "conversion.ttgir", gpu.name, None)
-    except ToolError:
-        return False
-    return True
-
-
-def drawn(gpu: Target, seed: int) -> Iterator[tuple[Side, Side, str, int]]:
-    """Random conversions: the two sides, which have a shape in common, the element type, and the number of
-    warps."""
-    cases = Cases(Oracle(), seed)
-    families = list(ANY_GPU)
+def drawn(gpu: Target, seed: int) -> Iterator[Conversion]:
+    """Random conversions for a GPU."""
+    cases, families = Cases(Oracle(), seed), list(ANY_GPU)
     for start, names in MATRICES.items():
         families += names if gpu.name.startswith(start) else ()
     while True:
-        warps = 1 << cases.random.randrange(MOST_WARPS.bit_length())
-        first = _side(cases, families, gpu.lanes, warps)
-        second = _side(cases, families, gpu.lanes, warps, first.shape)
-        yield first, second, cases.random.choice(ELEMENTS), warps
+        warps = cases.random.choice(WARPS)
+        source = _side(cases, families, gpu.lanes, warps)
+        destination = _side(cases, families, gpu.lanes, warps, source.shape)
+        yield Conversion(gpu, warps, cases.random.choice(ELEMENTS), source, destination)
 
 
-def _side(cases: Cases, families: list[str], lanes: int, warps: int, shape: Shape | None = None) -> Side:
+def _side(cases: Cases, families: Sequence[str], lanes: int, warps: int, shape: Shape | None = None) -> Side:
     """A random layout for so many threads, of a tensor of this shape if one is given."""
     while True:
-        case: Case = cases.families[cases.random.choice(families)]()
+        case = cases.families[cases.random.choice(families)]()
         if shape is not None and len(case.shape) != len(shape):
             continue
-        of = case.shape if shape is None else shape
+        of = shape or case.shape
         text = cases.oracle.text(case.attribute, of)
-        side = Side(text, of, encodings.held_layout_of(text, of))
+        side = Side(of, text, encodings.held_layout_of(text, of))
         if side.fits(lanes, warps):
             return side

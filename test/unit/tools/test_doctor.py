@@ -181,7 +181,7 @@ def test_conversions_that_are_broken_on_purpose_differ(monkeypatch: pytest.Monke
 
 
 def test_where_stock_triton_fails_on_most_conversions_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversions, "is_compiled", lambda text, gpu: False)
+    monkeypatch.setattr(conversions.Conversion, "is_taken", lambda conversion: False)
     found = conversions.run("cuda:90", 2, 1)
     difference = Difference("conversion for cuda:90", "seed 1", "stock Triton refuses most")
     assert (found.cases, found.differences) == (0, [difference])
