@@ -180,6 +180,13 @@ def test_conversions_that_are_broken_on_purpose_differ(monkeypatch: pytest.Monke
     assert all(re.search(r"[1-9]\d* wrong of \d+", each.description) for each in found.differences)
 
 
+def test_conversions_that_are_left_to_triton_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversions, "LOWERING", None)
+    found = conversions.run("cuda:90", 12, 1)
+    assert found.cases == 12 and found.differences
+    assert {each.description for each in found.differences} == {"left to Triton"}
+
+
 def test_where_stock_triton_fails_on_most_conversions_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversions.Conversion, "is_taken", lambda conversion: False)
     found = conversions.run("cuda:90", 2, 1)
