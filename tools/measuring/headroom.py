@@ -29,9 +29,6 @@ class Converted:
     ours: its lowering by this package. left_out: whether it is free in mode `free`. detail: why it is not.
     """
 
-    location: str
-    source: str
-    destination: str
     ours: str
     left_out: bool
     detail: str
@@ -48,7 +45,6 @@ class TimedKernel:
     key: str
     name: str
     grid: tuple[int, ...]
-    warps: int
     seen: int
     launches: int = 0
     microseconds: float | None = None
@@ -99,7 +95,7 @@ def kernels_of(records: Iterable[Mapping[str, Any]]) -> list[TimedKernel]:
         key = record["kernel"]
         if "name" in record and key not in kernels:
             grid = tuple(record["grid"])
-            kernels[key] = TimedKernel(key, record["name"], grid, record["warps"], record["seen"])
+            kernels[key] = TimedKernel(key, record["name"], grid, record["seen"])
             kernels[key].module = record.get("module", "")
         if "mode" not in record:
             continue
@@ -133,6 +129,5 @@ def _conversions(free: Sequence[Sequence[str]], ours: Sequence[Sequence[str]] | 
         same = remaining.get((location, source, destination))
         lowered_by_ours = same.pop(0) if same else "" if ours is None else "gone"
         left_out = lowering == LEFT_OUT
-        reason = "" if left_out else detail
-        conversions.append(Converted(location, source, destination, lowered_by_ours, left_out, reason))
+        conversions.append(Converted(lowered_by_ours, left_out, "" if left_out else detail))
     return tuple(conversions)

@@ -19,5 +19,5 @@ def test_figures_are_put_together() -> None:
 
 
 def test_what_is_noise_has_no_share() -> None:
-    kernel = headroom.TimedKernel("k", "k", (1, 1, 1), 4, 1, 1, 10.0, speedup=1.1, headroom=1.001)
+    kernel = headroom.TimedKernel("k", "k", (1, 1, 1), 1, 1, 10.0, speedup=1.1, headroom=1.001)
     assert kernel.share is None
