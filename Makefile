@@ -64,7 +64,7 @@ bench: $(stamp)
 
 fuzz: $(stamp)
 	@$(bin)/python -m pytest -n $(JOBS) -m hypothesis --hypothesis-profile=fresh
-	@$(bin)/triton-linear fuzz --count 20000 --target all --seed $(SEED) --jobs $(JOBS) --failures build/fuzz
+	@$(bin)/python -m bench.fuzz --count 20000 --target all --seed $(SEED) --jobs $(JOBS) --failures build/fuzz
 
 lint: $(stamp)
 	@$(bin)/ruff check .

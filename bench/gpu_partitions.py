@@ -37,6 +37,9 @@ import triton
 
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, device, synchronize
+from bench.fuzz.pairs import as_program
+from bench.fuzz.partitions import examine_partitions
+from bench.fuzz.random_layouts import random_pair
 from bench.gpu_random import run as random_run
 from bench.gpu_random.kernels import BUFFERS, LANES, LOOP_STEPS, Body, RandomCase, Words, converting
 from bench.gpu_random.run import FINE, MEMORY, METHODS, VERIFIED, Binary, judge
@@ -44,9 +47,6 @@ from triton_linear.examples.spec import gpu_target
 from triton_linear.hook import pinned
 from triton_linear.lowering.target.targets import thresholds_of
 from triton_linear.setting import Options
-from triton_linear.tools.fuzzing.pairs import as_program
-from triton_linear.tools.fuzzing.partitions import examine_partitions
-from triton_linear.tools.fuzzing.random_layouts import random_pair
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.variants import variant
 

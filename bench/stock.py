@@ -24,6 +24,7 @@ from typing import Any
 from bench.assign_time import target_of
 from bench.conversions.build import directions
 from bench.conversions.cases import cases
+from bench.fuzz.random_layouts import Pair, random_pair
 from bench.harness.cases import say
 from bench.harness.options import Parser
 from bench.harness.report import listed, page, sizes, table
@@ -31,7 +32,6 @@ from bench.harness.results import publish
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
 from triton_linear.tools.verify.stock import RIGHT, STATUSES, Finding, check_conversions
 
 Conversion = tuple[str, str, int, str]

@@ -22,13 +22,13 @@ import triton
 import triton_linear
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, device, synchronize
+from bench.fuzz.random_layouts import Pair
 from bench.gpu_random.kernels import RandomCase
 from bench.gpu_random.run import METHODS, build, launch
 from bench.harness.options import Parser
 from bench.harness.report import page, table
 from bench.harness.results import publish
 from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.fuzzing.random_layouts import Pair
 
 REPRODUCERS = Path(__file__).parents[1] / "test" / "data" / "stock"
 SIZE = 32

@@ -113,7 +113,7 @@ def row(triton: str, python: str, units: Sequence[str], jobs: int, logs: Path) -
     demo = [str(scripts / "triton-linear"), "demo", "--output", str(logs / f"demo-{triton}")]
     if units is UNITS and (reason := stopped(demo, DEMO_SECONDS, log, environment)):
         return _failed(triton, python, log, f"demo: {reason}", start, counts)
-    fuzz = [str(scripts / "triton-linear"), "fuzz", *FUZZ, "--jobs", str(jobs)]
+    fuzz = [str(scripts / "python"), "-m", "bench.fuzz", *FUZZ, "--jobs", str(jobs)]
     if reason := stopped([*fuzz, "--failures", str(logs / "fuzz")], DEMO_SECONDS, log, environment):
         return _failed(triton, python, log, f"fuzz: {reason}", start, counts)
     return triton, python, counts, "passed", f"{time.monotonic() - start:.0f} s", ""

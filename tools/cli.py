@@ -1,14 +1,12 @@
-"""`triton-linear`: verify, explain, diff, view, demo, fuzz, headroom, tune, decisions, pack, unpack, report,
-doctor, opt, version."""
+"""`triton-linear`: verify, explain, diff, view, demo, tune, decisions, pack, unpack, report, doctor, opt,
+version."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from triton_linear import __version__
 from triton_linear.tools.support.errors import Printer, guarded, supervised
@@ -45,70 +43,6 @@ def _demo(arguments: argparse.Namespace) -> int:
     from triton_linear.tools import demo
 
     return demo.main(arguments.rest)
-
-
-def _every(text: str) -> int:
-    """Parse N of "every N-th module"; `all` means 1."""
-    if text == "all":
-        return 1
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is neither a number nor 'all'")
-    return int(text)
-
-
-def _add_fuzz(fuzz: argparse.ArgumentParser) -> None:
-    option = fuzz.add_argument
-    fuzz.epilog = (
-        "Single conversions are run one by one. Programs are chains of them in loops and branches, between "
-        "other users of shared memory, and are run as a whole, with races looked for in all of a program. "
-        "What fails is shrunk to a small module that fails the same way; its first line says what it must give."
-    )
-    option("--count", type=int, default=2000, help="conversions, over all targets (default %(default)s)")
-    option("--seed", type=int, default=1, help="what to draw them from (default %(default)s)")
-    option(
-        "--target",
-        action="append",
-        help="GPU to compile for, or 'all'; may be given several times (default cuda:90)",
-    )
-    option(
-        "--only",
-        choices=("singles", "programs", "partitions", "regions", "clusters", "tensor"),
-        help="single conversions alone, programs alone, conversions or programs in warp-specialised regions, "
-        "conversions in clusters of 2 to 16 CTAs, or programs that go through tensor memory (cuda:100)",
-    )
-    option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
-    option(
-        "--jobs",
-        type=int,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="processes; the modules are the same for any number (default: one for each processor)",
-    )
-    option(
-        "--assembly",
-        type=_every,
-        default=16,
-        metavar="N",
-        help="take every N-th module of singles on to PTX or hsaco; 0: none, all: every one "
-        "(default %(default)s)",
-    )
-    option("--save", type=Path, metavar="FOLDER", help="write all modules there, as input of `verify`")
-    option(
-        "--failures",
-        type=Path,
-        metavar="FOLDER",
-        default=Path("fuzz-failures"),
-        help="where to write what failed, shrunk (default %(default)s)",
-    )
-    option(
-        "--shrink",
-        type=float,
-        metavar="SECONDS",
-        default=120,
-        help="for each kind of failure; 0: leave it as it is (default %(default)s)",
-    )
-    add_pipeline_options(fuzz)
-    option("--replay", type=Path, metavar="FILE", help="run a module that an earlier run wrote")
 
 
 def _opt(arguments: argparse.Namespace) -> int:
@@ -172,14 +106,6 @@ def parser() -> argparse.ArgumentParser:
     view.add_arguments(command("view", "draw a layout or a conversion, as text, picture or page"))
 
     command("demo", "compile the example kernels and show each conversion", _demo, own_help=True)
-
-    _add_fuzz(command("fuzz", "verify random conversions, alone and in random programs", module="fuzzing.main"))
-
-    from triton_linear.tools.headroom import command as headroom
-
-    headroom.add_arguments(
-        command("headroom", "measure what the layout conversions of a program cost on this GPU")
-    )
 
     from triton_linear.tools.tune import options as tune
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_linear.report import Outcome
 from triton_linear.tools.support.errors import fail
+from triton_linear.tools.verify.words import count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table and the errors of failed compiles."""
     lines, invalid = read(arguments.file)
     if invalid:
-        print(f"{arguments.file}: {_counted(invalid, 'line')} left out: no whole report", file=sys.stderr)
+        print(f"{arguments.file}: {count(invalid, 'line')} left out: no whole report", file=sys.stderr)
     if not lines:
         fail("there is no report in it", arguments.file)
     sums = [summed(group) for group in grouped(lines)]
@@ -114,7 +115,7 @@ def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=len(sums) > 1)
     numbers = ("compiles", *COUNTS)
-    table.add_column("kernel", _counted(len(sums), "kernel"), overflow="fold")
+    table.add_column("kernel", count(len(sums), "kernel"), overflow="fold")
     table.add_column("for")
     for name in numbers:
         total = str(sum(each[name] for each in sums))
@@ -122,7 +123,7 @@ def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
     for name, head in (("stock_seconds", "Triton (s)"), ("plugin_seconds", "plugin (s)")):
         total = f"{sum(each[name] for each in sums):.2f}"
         table.add_column(head, total, justify="right", no_wrap=True)
-    processes = _counted(len({line["process"] for line in lines}), "process", "es")
+    processes = count(len({line["process"] for line in lines}), "process", "processes")
     table.add_column("what became of it", processes)
     for each in sums:
         outcomes = [
@@ -134,7 +135,3 @@ def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
         counts = (str(each[name]) for name in numbers)
         table.add_row(each["kernel"], each["target"], *counts, *seconds, "; ".join(outcomes))
     return table
-
-
-def _counted(number: int, noun: str, ending: str = "s") -> str:
-    return f"{number} {noun}{'' if number == 1 else ending}"

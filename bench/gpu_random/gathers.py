@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from bench.fuzz.evaluate import by_coordinates
+from bench.fuzz.pairs import drawn_layout
+from bench.fuzz.random_layouts import random_pair
 from triton_linear.dialect.linear_layout import LANE, REGISTER
 from triton_linear.lowering.gather.request import stays_in_cta
-from triton_linear.tools.fuzzing.evaluate import by_coordinates
-from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.fuzzing.random_layouts import random_pair
 
 from ..harness import ttgir
 from ..harness.report import sizes

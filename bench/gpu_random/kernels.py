@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bench.fuzz.pairs import drawn_layout
+from bench.fuzz.random_layouts import Pair, random_pair
 from triton_linear.dialect.linear_layout import BLOCK, REGISTER
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.fuzzing.random_layouts import Pair, random_pair
 
 from ..harness import ttgir
 from ..harness.report import sizes

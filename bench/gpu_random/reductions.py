@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from bench.fuzz.evaluate import by_coordinates
+from bench.fuzz.pairs import drawn_layout
+from bench.fuzz.random_layouts import random_pair
 from triton_linear.passes.reductions.split import Split, split
-from triton_linear.tools.fuzzing.evaluate import by_coordinates
-from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.fuzzing.random_layouts import random_pair
 
 from ..harness import ttgir
 from ..harness.report import sizes

@@ -38,8 +38,8 @@ import triton_linear
 from bench.conversions.build import parameters
 from bench.conversions.driver import Kernel, Memory, device, synchronize
 from bench.conversions.run import ask_device
+from bench.fuzz.run import CTAS
 from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.fuzzing.run import CTAS
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.support.isolated import Isolation, Lost

@@ -38,7 +38,7 @@ LIBRARY = re.compile(r"[/\\]triton[/\\](?:language|experimental)(?:[/\\]|$)")
 def instructions(text: str) -> Iterator[Instruction]:
     """The memory accesses, shuffles and barriers in a text in PTX or AMDGCN, each with the user's line."""
     read = _amdgcn if "amdgcn" in text[:4000] or ".amdhsa_" in text else _ptx
-    for line, where in sourced(text, text):
+    for line, where in sourced(text):
         stripped = line.lstrip()
         if stripped and not stripped.startswith((".", "//", ";")):
             kind_and_bits = read(stripped)
@@ -46,14 +46,10 @@ def instructions(text: str) -> Iterator[Instruction]:
                 yield Instruction(where, *kind_and_bits)
 
 
-def sourced(text: str, whole: str) -> Iterator[tuple[str, Where]]:
-    """The lines of `text` with the user's line of each, without `.loc` directives.
-
-    `whole` is the complete assembly, because the `.file` directives may be at its end.
-    """
-    files = {
-        int(m["number"]): _path(m["first"], m["second"]) for m in map(_FILE.match, whole.splitlines()) if m
-    }
+def sourced(text: str) -> Iterator[tuple[str, Where]]:
+    """The lines of an assembly with the user's line of each, without `.loc` directives."""
+    # The `.file` directives may be at the end.
+    files = {int(m["number"]): _path(m["first"], m["second"]) for m in map(_FILE.match, text.splitlines()) if m}
     where: Where = ("", 0)
     inline, placed = False, False
     for line in text.splitlines():

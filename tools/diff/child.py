@@ -35,7 +35,7 @@ def _launch_nothing(gpu: Any) -> None:
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
-    from triton_linear.tools.doctor.fake_driver import FakeDriver
+    from triton_linear.tools.support.fake_driver import FakeDriver
 
     driver._active = FakeDriver(gpu)
     run = JITFunction.run

@@ -24,16 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     conditions = [Condition.parse(text) for text in arguments.fail_on]
     if arguments.target is not None:
         vendor_of(arguments.target)
-    if arguments.page is not None and not arguments.page.absolute().parent.is_dir():
-        fail("cannot write output file: no such folder", str(arguments.page))
     comparison = _comparison(arguments)
-    if arguments.page is not None:
-        from triton_linear.tools.diff.page import page
-
-        try:
-            arguments.page.write_text(page(comparison), encoding="utf-8")
-        except OSError as error:
-            fail(f"cannot write output file: {error.strerror}", str(arguments.page))
     if arguments.json:
         print(json.dumps(as_json(comparison), indent=2))
     else:

@@ -13,7 +13,8 @@ from triton_linear.tools.diff.facts import Facts, LineFacts, facts, target_of
 from triton_linear.tools.diff.figures import TimedLoop
 from triton_linear.tools.diff.ir import operations
 from triton_linear.tools.diff.lines import aligned
-from triton_linear.tools.diff.shared_memory import SharedMemory, shared_memory
+from triton_linear.tools.diff.shared_memory import ledgers
+from triton_linear.tools.explain.records import Ledger
 
 HIGHER, LOWER = "higher", "lower"
 WORSE: Mapping[str, str] = {
@@ -84,7 +85,7 @@ class Pair:
     loops: tuple[tuple[TimedLoop | None, TimedLoop | None], ...]
     every_line: tuple[Line, ...]
     narrower: tuple[str, ...]
-    shared_memory: tuple[SharedMemory | None, SharedMemory | None]
+    shared_memory: tuple[Ledger | None, Ledger | None]
 
     @property
     def name(self) -> str:
@@ -132,8 +133,8 @@ def compare(a: CompiledSide, b: CompiledSide) -> Comparison:
 
 def _pair(kernels: tuple[CompiledKernel, CompiledKernel], tritons: tuple[str, str]) -> Pair:
     places = aligned(*(files_of(kernel) for kernel in kernels))
-    memory = shared_memory(kernels, (target_of(kernels[0]), target_of(kernels[1])))
-    shared = [one.bytes if one is not None else None for one in memory]
+    memory = ledgers(kernels, (target_of(kernels[0]), target_of(kernels[1])))
+    shared = [one.peak if one is not None else None for one in memory]
     both_facts = (
         facts(kernels[0], tritons[0], places[0], shared[0]),
         facts(kernels[1], tritons[1], places[1], shared[1]),

@@ -87,20 +87,6 @@ def operations(text: str) -> Iterator[Operation]:
         yield Operation(name, where, _types(line, _region(name, closes)), sum(one in _LOOPS for one in opened))
 
 
-def sourced(text: str) -> Iterator[tuple[str, Where | None]]:
-    """The lines of a module without locations, with the user's line of each, or None. Aliases are kept."""
-    aliases = {match["name"]: match["what"] for match in _ALIAS.finditer(text)}
-    places: dict[str, Where | None] = {}
-    for line in text.splitlines():
-        if line.startswith("#loc") or not line.strip():
-            continue
-        place = _LOCATION.search(line)
-        bare = line[: place.start()] if place else line
-        bare = re.sub(r" loc\((?:\"[^\"]*\"\([^()]*\)|#loc\w*)\)", "", bare).rstrip()
-        opened = " {" if place and line.rstrip().endswith("{") and not bare.endswith("{") else ""
-        yield bare + opened, _place(place["what"], aliases, places) if place else None
-
-
 def _region(name: str, closes: bool) -> bool:
     return closes and name in ("tt.reduce", "tt.scan")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what a module or the GPU says")
     parser.add_argument("--all", action="store_true", help="show every line that differs, not the first few")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON (docs/diff.md)")
-    parser.add_argument(
-        "--page",
-        type=Path,
-        metavar="FILE",
-        help="write a page with TTIR, TTGIR and assembly side by side as well",
-    )
     parser.add_argument(
         "--fail-on",
         action="append",

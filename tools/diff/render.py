@@ -20,8 +20,8 @@ from triton_linear.tools.diff.compiled import CompiledSide
 from triton_linear.tools.diff.facts import ConversionFact, LineFacts
 from triton_linear.tools.diff.figures import TimedLoop
 from triton_linear.tools.diff.ir import NOOP
-from triton_linear.tools.diff.shared_memory import SharedMemory
 from triton_linear.tools.explain.records import Place
+from triton_linear.tools.explain.render_memory import ledger
 from triton_linear.tools.verify.words import short_encoding, short_type
 
 WIDTH = 100
@@ -75,9 +75,8 @@ def _show(console: Console, pair: Pair, everything: bool) -> None:
     if pair.figure("shared").worse != 0:
         for letter, memory in zip("AB", pair.shared_memory, strict=True):
             console.print()
-            console.print(_memory_head(letter, memory))
-            if memory is not None:
-                console.print(_memory_table(memory))
+            unknown = Text(f"shared memory of {letter}: who holds it is not known")
+            console.print(unknown if memory is None else ledger(memory, letter))
 
 
 def _machines(pair: Pair) -> tuple[list[str], list[int | None]]:
@@ -193,23 +192,6 @@ def _layouts(facts: LineFacts, other: LineFacts) -> list[str]:
         for one in facts.layouts
         if one.key not in keys
     ]
-
-
-def _memory_head(letter: str, memory: SharedMemory | None) -> Text:
-    if memory is None:
-        return Text(f"shared memory of {letter}: who holds it is not known")
-    return Text(f"shared memory of {letter}: {memory.bytes} bytes")
-
-
-def _memory_table(memory: SharedMemory) -> Table:
-    """The users of shared memory."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(justify="right")
-    for _ in range(3):
-        table.add_column(overflow="fold")
-    for share in memory.shares:
-        table.add_row(f"  {_number(share.bytes)}", share.kind, _place(share.where), Text(share.what))
-    return table
 
 
 def _place(where: Where) -> str:

@@ -67,22 +67,19 @@ class Findings:
 class Counts:
     """The number of cases.
 
-    encodings: for each family. kernels: with loads and stores, and the same number with accesses to shared
-    memory. staged: accesses that are run, for each GPU. conversions: random ones, for all GPUs together.
-    targets: the GPUs for which examples are compiled. jobs: parallel processes. seed: of all random numbers.
+    encodings: for each family. conversions: random ones, for each GPU. targets: the GPUs for which examples
+    are compiled. jobs: parallel processes. seed: of all random numbers.
     """
 
     encodings: int
-    kernels: int
-    staged: int
     conversions: int
     targets: tuple[str, ...]
     jobs: int = 2
     seed: int = 1
 
 
-FULL = Counts(100, 32, 3, 200, ("cuda:90", "hip:gfx942"))
-QUICK = Counts(6, 4, 1, 16, ("cuda:90",))
+FULL = Counts(100, 40, ("cuda:90", "hip:gfx942"))
+QUICK = Counts(6, 2, ("cuda:90",))
 
 
 @dataclass(frozen=True)

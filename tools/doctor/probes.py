@@ -5,8 +5,11 @@ from __future__ import annotations
 from triton_linear.tools.doctor.probe import Counts, Findings, Probe, isolated
 
 HERE = "triton_linear.tools.doctor"
-STAGED = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
-"""The GPUs for which staged accesses are compared."""
+RANDOM = (
+    *("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942"),
+    *("hip:gfx950", "hip:gfx1100", "hip:gfx1200"),
+)
+"""The GPUs for which random conversions are compiled."""
 ENCODING_PARTS = 17
 """The number of calls for the families of encodings, one family each, so that a crash affects no other
 family."""
@@ -34,31 +37,10 @@ def encodings(counts: Counts) -> Findings:
     return isolated(f"{HERE}.encodings:compared", calls, counts.jobs)
 
 
-def _drawn(counts: Counts) -> list[tuple[object, ...]]:
-    return [(-(-counts.kernels // counts.jobs), f"{counts.seed} {part}") for part in range(counts.jobs)]
-
-
-def global_memory(counts: Counts) -> Findings:
-    """Compare the instructions of loads and stores."""
-    return isolated(f"{HERE}.accesses:of_global_memory", _drawn(counts), counts.jobs)
-
-
-def shared_memory(counts: Counts) -> Findings:
-    """Compare the instructions of accesses to shared memory."""
-    return isolated(f"{HERE}.accesses:of_shared_memory", _drawn(counts), counts.jobs)
-
-
-def wavefronts(counts: Counts) -> Findings:
-    """Compare the wavefronts of accesses to shared memory that are run in the interpreter."""
-    calls = [(target, counts.staged, counts.seed) for target in STAGED]
-    return isolated(f"{HERE}.accesses:staged", calls, counts.jobs)
-
-
 def conversions(counts: Counts) -> Findings:
-    """Fuzz random conversions."""
-    from triton_linear.tools.doctor.conversions import fuzzed
-
-    return fuzzed(counts)
+    """Compile random conversions, and run them in the interpreter."""
+    calls = [(target, counts.conversions, counts.seed) for target in RANDOM]
+    return isolated(f"{HERE}.conversions:run", calls, counts.jobs)
 
 
 def examples(counts: Counts) -> Findings:
@@ -76,27 +58,9 @@ PROBES = (
         encodings,
     ),
     Probe(
-        "global memory",
-        "loads and stores are as many and as wide as predicted",
-        "passes/analysis/global_memory.py",
-        global_memory,
-    ),
-    Probe(
-        "shared memory",
-        "accesses to shared memory are those predicted",
-        "passes/analysis/shared_memory.py",
-        shared_memory,
-    ),
-    Probe(
-        "wavefronts",
-        "what they take, Triton's own and staged ones, run in the interpreter",
-        "passes/staging/, lowering/target/phases.py",
-        wavefronts,
-    ),
-    Probe(
         "conversions",
-        "random conversions, alone and in programs, run in the interpreter",
-        "lowering/emit/, 'triton-linear fuzz'",
+        "random conversions with our code, run in the interpreter",
+        "lowering/emit/, 'python -m bench.fuzz'",
         conversions,
     ),
     Probe(

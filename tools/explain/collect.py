@@ -35,7 +35,7 @@ from triton_linear.tools.support.compile import (
 from triton_linear.tools.support.errors import Diagnostic
 from triton_linear.tools.verify.command import Checked, check, check_gathers, run_stubs
 from triton_linear.tools.verify.tensor_memory import check_accesses
-from triton_linear.tools.verify.words import short_encoding, short_type
+from triton_linear.tools.verify.words import count, short_encoding, short_type
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
     if not lines:
         return tuple(ahead)
     made = sum(one.made for one in compilation.conversions)
-    head = f"{before} conversion{'s' * (before != 1)} before layouts were chosen"
+    head = f"{count(before, 'conversion')} before layouts were chosen"
     return (f"{head}: {compilation.avoided} avoided; {made} made by our passes", *lines, *ahead)
 
 

@@ -1,4 +1,4 @@
-"""Time a script's kernels for `triton-linear explain --measure`, as `triton-linear headroom` does."""
+"""Time a script's kernels for `triton-linear explain --measure`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 
 from triton_linear.report import NOOP
 from triton_linear.tools.explain.records import Measured
-from triton_linear.tools.headroom import command as headroom
-from triton_linear.tools.headroom.figures import TimedKernel, kernels_of
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.headroom import TimedKernel, kernels_of, measure
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.modes import FREE
 
@@ -34,17 +33,14 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
     device = rounds.gpu_name("explain --measure")
     with tempfile.TemporaryDirectory(prefix="triton-linear-explain-") as folder:
         plan = MeasuringPlan(records="", script=os.path.abspath(script), arguments=list(arguments))
-        records, status = headroom.measure(
-            plan, each=False, folder=Path(folder), spawn=lambda plan, loud: rounds.run_child(plan, loud=False)
-        )
+        records, status = measure(plan, Path(folder), rounds.run_child)
     if status:
         fail(f"the script ended with status {status} when its kernels were timed", script)
     by_module: dict[str, list[TimedKernel]] = {}
     for kernel in kernels_of(records):
         by_module.setdefault(kernel.module, []).append(kernel)
     return {
-        module: tuple(_record(kernel, device) for kernel in sorted(kernels, key=lambda each: -each.total))
-        for module, kernels in by_module.items()
+        module: tuple(_record(kernel, device) for kernel in kernels) for module, kernels in by_module.items()
     }
 
 

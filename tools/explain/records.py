@@ -222,8 +222,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The times of a kernel on one grid, as `triton-linear headroom` measures them; None if a value is not
-    known.
+    """The times of a kernel on one grid; None if a value is not known.
 
     stock_microseconds: the median of a launch with stock Triton. stock_over_ours, stock_over_free: how many
     times faster it is with this package, and with free conversions. share_taken: the part of the latter gain

@@ -16,13 +16,13 @@ from triton_linear.tools.explain.anchors import Anchor
 from triton_linear.tools.explain.records import ConversionReport, Figures, Measured, ModuleReport, StockReport
 from triton_linear.tools.explain.render_memory import (
     access,
-    count,
     field,
     head,
     ledger,
     reduction,
     wavefronts_text,
 )
+from triton_linear.tools.verify.words import count
 
 _COLOURS = {
     "noop": "green",

@@ -19,11 +19,7 @@ from triton_linear.tools.explain.records import (
     ReductionFigures,
     ReductionReport,
 )
-
-
-def count(number: int, what: str, several: str = "") -> str:
-    """A number with its noun, in the plural unless the number is 1."""
-    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
+from triton_linear.tools.verify.words import count
 
 
 def shortened(place: str) -> str:
@@ -131,10 +127,10 @@ def _counts(figures: ReductionFigures) -> str:
     return ", ".join(filter(None, counted)) or "nothing leaves a thread"
 
 
-def ledger(report: Ledger) -> RenderableType:
-    """Render the users of shared memory."""
+def ledger(report: Ledger, called: str = "") -> RenderableType:
+    """Render the users of a kernel's shared memory, under its name or what it is `called`."""
     stock = "" if report.stock_peak is None else f", {report.stock_peak} by stock Triton"
-    title = f"shared memory of {report.kernel}: {report.peak} bytes{stock}"
+    title = f"shared memory of {called or report.kernel}: {report.peak} bytes{stock}"
     if not report.holders:
         return Text(title, "bold")
     at = short_place(report.live_at)

@@ -1,4 +1,4 @@
-"""The process that runs a program and measures its kernels, for `triton-linear headroom` and `tune`:
+"""The process that runs a program and measures its kernels, for `triton-linear explain --measure` and `tune`:
 `python -m triton_linear.tools.measuring.child PLAN`, where PLAN is a file with a `MeasuringPlan` as JSON.
 
 The first launch of each kernel on each grid is measured, on copies of its arguments, right after the
@@ -29,12 +29,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triton_linear import __main__ as runner
-from triton_linear.report import FREE as LEFT_OUT
 from triton_linear.report import Report
 from triton_linear.tools.measuring.parent import end_with_parent
 from triton_linear.tools.support.copies import Copies, NoCopy
 from triton_linear.tools.support.launches import Launch, Watch, again, digest
-from triton_linear.tools.support.modes import FREE, STOCK, mode
+from triton_linear.tools.support.modes import STOCK, mode
 from triton_linear.tools.support.timing import Clock, GpuClock, side_by_side
 
 _OWN_WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
@@ -54,11 +53,8 @@ class MeasuringPlan:
     arguments: list[str]
     module: bool = False
     modes: list[str] = field(default_factory=list)
-    each: bool = False
-    """Whether, after mode `free`, each conversion is also made free alone."""
     skip: list[list[str]] = field(default_factory=list)
     seconds: float = 0.5
-    flush: bool = False
     grids: int = 4
     """The largest number of grids of a kernel that are timed."""
     contest: bool = False
@@ -115,7 +111,7 @@ class Child:
         self.record(kernel=key, seen=seen, **entry)
         self._grids[kernel.hash] += 1
         modes = self._plan.modes if seen else [STOCK]
-        wanted = [name for name in modes if (key, name) not in self._skip or (name == FREE and self._plan.each)]
+        wanted = [name for name in modes if (key, name) not in self._skip]
         if not wanted or (key, STOCK) in self._skip:
             return nothing
         if self._grids[kernel.hash] > self._plan.grids:
@@ -136,19 +132,6 @@ class Child:
     def _measure(self, launch: Launch, copies: Copies, modes: Sequence[str]) -> None:
         for name in modes:
             self._guarded(launch, name, functools.partial(self._time, launch, copies, name))
-            if name == FREE and self._plan.each:
-                for number in self._left_out(launch):
-                    mode_name = f"{FREE}:{number}"
-                    self._guarded(launch, mode_name, functools.partial(self._time, launch, copies, mode_name))
-
-    def _left_out(self, launch: Launch) -> list[int]:
-        """The numbers of the conversions that are free in mode `free`."""
-        try:
-            _, reports = compiled(launch.kernel, FREE)
-        except Exception:  # mode `free` has recorded it
-            return []
-        is_free = [one.lowering == LEFT_OUT for report in reports for one in report.conversions]
-        return [number for number, free in enumerate(is_free) if free]
 
     def _guarded(self, launch: Launch, name: str, action: Callable[[], None]) -> None:
         """Call `action` unless the mode is to be skipped; record a failure, and exit if the GPU is unusable."""
@@ -184,7 +167,7 @@ class Child:
         once = "tt.atomic" in launch.kernel.asm.get("ttgir", "")
         seconds = self._plan.seconds
         timings = side_by_side(
-            launches, self._clock(self._plan.flush), before=copies.restore, seconds=seconds, in_a_row=not once
+            launches, self._clock(flush=False), before=copies.restore, seconds=seconds, in_a_row=not once
         )
         medians = {mode: timings.median(mode) for mode in launches}
         ratio = timings.ratio(STOCK, name) if name in launches else 1.0

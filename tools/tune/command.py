@@ -30,7 +30,6 @@ from triton_linear.tools.measuring.rounds import Ended, check_script, done, gpu_
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
-from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
 from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
@@ -48,9 +47,8 @@ class Tuned:
 def run(chosen: argparse.Namespace) -> int:
     """Run the command. The exit status is 1 if the program failed, or a checked decision does not hold."""
     check_script(chosen.script, chosen.module)
-    for path in filter(None, (chosen.json, chosen.picture)):
-        if not path.resolve().parent.is_dir():
-            fail("cannot write there: no such folder", str(path))
+    if chosen.json is not None and not chosen.json.resolve().parent.is_dir():
+        fail("cannot write there: no such folder", str(chosen.json))
     file = DecisionFile(chosen.decisions or default_file())
     before = _read(file)
     if chosen.check and not before:
@@ -114,8 +112,7 @@ def tune(
     if again:
         _remove(journal.glob("run-*"))
     before = list(journal.glob("run-*"))
-    bar = Bar(len(plan.modes))
-    reader = Journal(journal, file if keep else None, bar)
+    reader = Journal(journal, file if keep else None)
     reader.follow(loud=False)
     known = list(reader.records)
     if known:
@@ -136,8 +133,6 @@ def tune(
     except BaseException:
         reader.follow()
         raise
-    finally:
-        bar.hide()
     launches = figures.contested([*known, *records])
     kernels = figures.tuned(launches)
     reader.follow()
@@ -218,23 +213,13 @@ def _show(results: Tuned, device: str, before: Sequence[Decision], chosen: argpa
     """Print the results; return 1 if a checked decision does not hold. Raises ToolError if the program
     failed.
     """
-    from rich.console import Console
-
-    from triton_linear.tools.support.console import WIDTH_WITHOUT_TERMINAL, opened, show
+    from triton_linear.tools.support.console import opened, show
 
     if chosen.json is not None:
         data = figures.as_json(results.kernels, results.launches, device)
         chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    table = figures.table_of(results.kernels, results.launches, device)
-    if chosen.picture is not None:
-        import io
-
-        recorder = Console(record=True, width=WIDTH_WITHOUT_TERMINAL, file=io.StringIO())
-        recorder.print(table)
-        recorder.print(figures.sentence(results.kernels))
-        recorder.save_svg(str(chosen.picture), title="triton-linear tune")
     console = opened()
-    show(console, table)
+    show(console, figures.table_of(results.kernels, results.launches, device))
     console.print(figures.sentence(results.kernels), highlight=False, soft_wrap=True)
     wrong = []
     if chosen.check:

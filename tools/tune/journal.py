@@ -15,19 +15,19 @@ from typing import Any
 from triton_linear.decisions import Decision, DecisionError, DecisionFile, now_text
 from triton_linear.tools.measuring.compiling import CONTEST, IDLE
 from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
-from triton_linear.tools.tune.bar import Bar
 from triton_linear.tools.tune.figures import TunedKernel
 
 
 class Journal:
     """Reads the records in the folder of a run, which may have those of interrupted runs before it.
 
-    file: the file of decisions; None: decisions are printed but not stored. bar: shows records as well.
+    file: the file of decisions; None: decisions are printed but not stored.
     """
 
-    def __init__(self, folder: Path, file: DecisionFile | None, bar: Bar) -> None:
-        self._folder, self._file, self._bar = folder, file, bar
+    def __init__(self, folder: Path, file: DecisionFile | None) -> None:
+        self._folder, self._file = folder, file
         self._read: dict[Path, int] = {}
         self._decided: dict[Any, tuple[Any, ...]] = {}
         self._started = time.monotonic()
@@ -40,9 +40,7 @@ class Journal:
         """
         new: list[dict[str, Any]] = []
         for path in sorted(self._folder.glob("run-*/*.jsonl")):
-            added = list(self._added(path))
-            self._bar.follow(added, shown=loud)
-            new += added
+            new += self._added(path)
         self.records += new
         ended = {record["kernel"] for record in new if record.get("mode") == CONTEST}
         if not ended:
@@ -82,7 +80,7 @@ class Journal:
                 self._line(f"{launch.name}: {reason}")
 
     def _line(self, text: str) -> None:
-        self._bar.say(f"[{time.monotonic() - self._started:.0f} s, {len(self._decided)} decided] {text}")
+        say(f"[{time.monotonic() - self._started:.0f} s, {len(self._decided)} decided] {text}")
 
 
 def _outcome(kernel: TunedKernel) -> tuple[Any, ...]:

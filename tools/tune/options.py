@@ -45,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure again, decide nothing, and say which decisions do not hold",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="write the table there, as SVG")
     add_program(parser)
 
 

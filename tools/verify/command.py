@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from triton_linear.dialect.linear_layout import WARP
-from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.emit.calls import RANK_NUMBER, THREAD_NUMBER
 from triton_linear.lowering.interpreter.memory import SimulationError
@@ -40,13 +39,15 @@ from triton_linear.tools.verify.turns import (
     spares_barrier,
     takes_turns,
 )
-from triton_linear.tools.verify.words import count, figures, findings, short_encoding, short_type
-
-
-def _place(one: DecidedConversion | DecidedGather) -> str:
-    """The place of a conversion or gather, as `file:line:column`."""
-    file, line, column = user_position(one.location)
-    return f"{file}:{line}:{column}" if line else one.location
+from triton_linear.tools.verify.words import (
+    count,
+    figures,
+    findings,
+    short_encoding,
+    short_place,
+    short_type,
+    verdict_as_json,
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Checked:
         conversion = self.conversion
         of = " of partial results" if conversion.partials else ""
         types = f"{short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
-        head = f"{_place(conversion)}: {types}{of}"
+        head = f"{short_place(conversion.location)}: {types}{of}"
         if self.verdict is None:
             return f"{head}: {self.plan}"
         proof = "proved" if self.proved else "not proved"
@@ -80,7 +81,7 @@ class Checked:
         """The contents as JSON values."""
         conversion = self.conversion
         record: dict[str, Any] = {
-            "location": _place(conversion),
+            "location": short_place(conversion.location),
             "source": conversion.source,
             "destination": conversion.destination,
             "kind": conversion.kind,
@@ -88,20 +89,7 @@ class Checked:
             "plan": self.plan,
         }
         if self.verdict is not None:
-            counts = self.verdict.counts
-            record |= {
-                "proved": self.proved,
-                "checked": self.verdict.checked,
-                "wrong": self.verdict.wrong,
-                "races": len(self.verdict.races),
-                "wavefronts": counts.wavefronts,
-                "minimum_wavefronts": counts.minimum_wavefronts,
-                "shuffles": counts.shuffles,
-                "alu": counts.alu_operations,
-                "warp_barriers": counts.warp_barriers,
-                "cta_barriers": counts.cta_barriers,
-                "cluster_barriers": counts.cluster_barriers,
-            }
+            record |= {"proved": self.proved, **verdict_as_json(self.verdict)}
         return record
 
 
@@ -117,7 +105,7 @@ class CheckedGather:
 
     def __str__(self) -> str:
         gather = self.gather
-        head = f"{_place(gather)}: {short_type(gather.source)} by {short_type(gather.index)}"
+        head = f"{short_place(gather.location)}: {short_type(gather.source)} by {short_type(gather.index)}"
         if self.verdict is None:
             return f"{head}: gather left to Triton: {gather.detail}"
         return f"{head}: {gather.detail}; {figures(self.verdict)}; {findings(self.verdict)}, plan proved"
@@ -126,20 +114,14 @@ class CheckedGather:
         """The contents as JSON values."""
         gather = self.gather
         record: dict[str, Any] = {
-            "location": _place(gather),
+            "location": short_place(gather.location),
             "source": gather.source,
             "index": gather.index,
             "kind": gather.kind,
             "plan": gather.detail,
         }
         if self.verdict is not None:
-            counts = self.verdict.counts
-            record |= {
-                "checked": self.verdict.checked,
-                "wrong": self.verdict.wrong,
-                "shuffles": counts.shuffles,
-                "alu": counts.alu_operations,
-            }
+            record |= verdict_as_json(self.verdict)
         return record
 
 
@@ -410,19 +392,12 @@ def _show(module: Verified) -> None:
         # Remove libtriton's place, which is in the emitted text, not in the user's, and what follows from it.
         reason = (module.failure.partition(": error: ")[2] or module.failure).partition("\n")[0]
         print(f"{module.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
-    for conversion in module.conversions:
-        print(conversion)
-        if conversion.verdict is not None:
-            for finding in (*conversion.verdict.examples, *conversion.verdict.races):
-                print(f"    {finding}")
-    for gather in module.gathers:
-        print(gather)
-        for example in () if gather.verdict is None else gather.verdict.examples:
-            print(f"    {example}")
-    for access in module.tensor_accesses:
-        print(access)
-        if access.verdict is not None:
-            for finding in (*access.verdict.examples, *access.verdict.races):
+    checked: Sequence[Checked | CheckedGather | CheckedTensorAccess]
+    checked = (*module.conversions, *module.gathers, *module.tensor_accesses)
+    for one in checked:
+        print(one)
+        if one.verdict is not None:
+            for finding in (*one.verdict.examples, *one.verdict.races):
                 print(f"    {finding}")
 
 
@@ -436,10 +411,7 @@ def _show_totals(modules: Sequence[Verified]) -> None:
     if accesses:
         run, wrong = sum(one.verdict is not None for one in accesses), sum(not one.ok for one in accesses)
         left = len(accesses) - run
-        print(
-            f"{run} {'access' if run == 1 else 'accesses'} to tensor memory verified, {wrong} wrong, "
-            f"{left} not run"
-        )
+        print(f"{count(run, 'access', 'accesses')} to tensor memory verified, {wrong} wrong, {left} not run")
     conversions = [one for module in modules for one in module.conversions]
     run, wrong = sum(module.run for module in modules), sum(module.wrong for module in modules)
     noops = sum(one.conversion.kind == NOOP for one in conversions)

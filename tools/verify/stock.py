@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
-from triton_linear.dialect.locations import position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_kernel
@@ -28,7 +27,15 @@ from triton_linear.tools.support.compile import read_module, set_target, to_trit
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import sink
 from triton_linear.tools.support.isolated import Isolation, Lost
-from triton_linear.tools.verify.words import figures, findings, short_encoding, short_type
+from triton_linear.tools.verify.words import (
+    count,
+    figures,
+    findings,
+    short_encoding,
+    short_place,
+    short_type,
+    verdict_as_json,
+)
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"
@@ -163,40 +170,23 @@ def verify_stock(text: str, filename: str, target_name: str | None, as_json: boo
     for place, conversion in places:
         finding = findings_of[conversion]
         source, destination = conversion[:2]
-        print(f"{_short_place(place)}: {short_type(source)} -> {short_encoding(destination)}: {finding}")
+        print(f"{short_place(place)}: {short_type(source)} -> {short_encoding(destination)}: {finding}")
         if finding.verdict is not None:
             for line in (*finding.verdict.examples, *finding.verdict.races):
                 print(f"    {line}")
     counts = ", ".join(f"{total[status]} {status}" for status in STATUSES if total[status])
-    print(f"stock Triton, {len(places)} conversion{'s' * (len(places) != 1)}: {counts or 'none'}")
+    print(f"stock Triton, {count(len(places), 'conversion')}: {counts or 'none'}")
     return 1 if bad else 0
-
-
-def _short_place(location: str) -> str:
-    file, line, column = position(location)
-    return f"{file}:{line}:{column}" if line else location
 
 
 def _record(place: str, conversion: tuple[str, str, int, str], finding: Finding) -> dict[str, Any]:
     record: dict[str, Any] = {
-        "location": _short_place(place),
+        "location": short_place(place),
         "source": conversion[0],
         "destination": conversion[1],
         "status": finding.status,
     }
     if finding.verdict is None:
         return record | {"detail": finding.detail}
-    counts = finding.verdict.counts
-    return record | {
-        "checked": finding.verdict.checked,
-        "wrong": finding.verdict.wrong,
-        "undefined": any(wrong.undefined for wrong in finding.verdict.examples),
-        "races": len(finding.verdict.races),
-        "wavefronts": counts.wavefronts,
-        "minimum_wavefronts": counts.minimum_wavefronts,
-        "shuffles": counts.shuffles,
-        "alu": counts.alu_operations,
-        "warp_barriers": counts.warp_barriers,
-        "cta_barriers": counts.cta_barriers,
-        "cluster_barriers": counts.cluster_barriers,
-    }
+    undefined = any(wrong.undefined for wrong in finding.verdict.examples)
+    return record | verdict_as_json(finding.verdict) | {"undefined": undefined}

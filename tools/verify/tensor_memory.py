@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
-from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict
@@ -27,7 +26,7 @@ from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import sink
-from triton_linear.tools.verify.words import findings, short_type
+from triton_linear.tools.verify.words import findings, short_place, short_type, verdict_as_json
 
 NAME: Final = "access"
 SINK: Final = "result"
@@ -52,15 +51,9 @@ class CheckedTensorAccess:
         """True if nothing is wrong, or it was not run."""
         return self.verdict is None or self.verdict.ok
 
-    @property
-    def place(self) -> str:
-        """The access's place, as `file:line:column`."""
-        file, line, column = user_position(self.location)
-        return f"{file}:{line}:{column}" if line else self.location
-
     def __str__(self) -> str:
         arrow = "->" if self.site.is_store else "<-"
-        head = f"{self.place}: {short_type(str(self.site.registers))} {arrow} tensor memory"
+        head = f"{short_place(self.location)}: {short_type(str(self.site.registers))} {arrow} tensor memory"
         plan = self.access.reason if isinstance(self.access, Rejected) else self.access.summary()
         if self.verdict is None:
             return f"{head}: {plan}; not run: {self.reason}"
@@ -69,7 +62,7 @@ class CheckedTensorAccess:
     def as_json(self) -> dict[str, Any]:
         """The contents as JSON values."""
         record: dict[str, Any] = {
-            "location": self.place,
+            "location": short_place(self.location),
             "registers": str(self.site.registers),
             "memory": str(self.site.memory),
             "store": self.site.is_store,
@@ -77,11 +70,7 @@ class CheckedTensorAccess:
         }
         if self.verdict is None:
             return record | {"reason": self.reason}
-        return record | {
-            "checked": self.verdict.checked,
-            "wrong": self.verdict.wrong,
-            "races": len(self.verdict.races),
-        }
+        return record | verdict_as_json(self.verdict)
 
 
 def kernel_text(site: TensorSite, warps: int, target: str) -> str:

@@ -1,10 +1,20 @@
-"""Describe types and verdicts in words."""
+"""Describe places, types and verdicts in words, and verdicts as JSON."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from triton_linear.lowering.interpreter.verify import Verdict
+from triton_linear.dialect.locations import user_position
+
+if TYPE_CHECKING:
+    from triton_linear.lowering.interpreter.verify import Verdict
+
+
+def short_place(location: str) -> str:
+    """The user's place in a location, as `file:line:column`; the location itself if it has none."""
+    file, line, column = user_position(location)
+    return f"{file}:{line}:{column}" if line else location
 
 
 def short_encoding(type_: str) -> str:
@@ -26,9 +36,9 @@ def short_type(type_: str) -> str:
     return f"{type_.removeprefix('tensor<').partition(', #')[0]} {short_encoding(type_)}"
 
 
-def count(number: int, what: str) -> str:
-    """A number with its noun, in the plural unless the number is 1."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def count(number: int, what: str, several: str = "") -> str:
+    """A number with its noun, in the plural (by default with an s) unless the number is 1."""
+    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
 
 
 def figures(verdict: Verdict) -> str:
@@ -50,3 +60,20 @@ def figures(verdict: Verdict) -> str:
 def findings(verdict: Verdict) -> str:
     """The numbers of wrong registers and of races."""
     return f"{verdict.wrong} wrong of {verdict.checked}, {count(len(verdict.races), 'race')}"
+
+
+def verdict_as_json(verdict: Verdict) -> dict[str, int]:
+    """What was found and counted, as JSON values."""
+    counts = verdict.counts
+    return {
+        "checked": verdict.checked,
+        "wrong": verdict.wrong,
+        "races": len(verdict.races),
+        "wavefronts": counts.wavefronts,
+        "minimum_wavefronts": counts.minimum_wavefronts,
+        "shuffles": counts.shuffles,
+        "alu": counts.alu_operations,
+        "warp_barriers": counts.warp_barriers,
+        "cta_barriers": counts.cta_barriers,
+        "cluster_barriers": counts.cluster_barriers,
+    }

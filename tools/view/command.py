@@ -45,8 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _kind_of(output: Path | None) -> str:
     if output is None or output.suffix == ".txt":
         return "text"
-    if output.suffix == ".tex":
-        return "latex"
     kind = output.suffix.removeprefix(".")
     if kind not in FORMATS:
         fail(f"output: no format is called '{kind}'; say --format={'|'.join(FORMATS)}", str(output))
@@ -69,7 +67,7 @@ def drawn(
     if kind != "text":
         from triton_linear.tools.view.picture import picture
 
-        return picture(shown, view or "tensor", target, kind, rows, tile)
+        return picture(shown, view or "tensor", target, rows, tile)
     return (text_of(shown, view, target, rows, tile) + "\n").encode()
 
 
@@ -144,8 +142,8 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
 
 def _write(content: bytes, output: Path | None, kind: str) -> None:
     if output is None:
-        if kind in ("png", "html", "svg") and sys.stdout.isatty():
-            fail(f"a {kind} is not for a terminal: -o FILE")
+        if kind != "text" and sys.stdout.isatty():
+            fail(f"{kind} is not for a terminal: -o FILE")
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         return

@@ -1,4 +1,4 @@
-"""Drawings: boxes and lines of text with positions in pixels, from which both pictures and TikZ are made.
+"""Drawings: boxes and lines of text with positions in pixels.
 
 The font has a fixed width, so the width of a text follows from its length.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-from importlib.util import find_spec
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import target
@@ -25,9 +24,9 @@ _COLOURED_FOR = "cuda:90"
 def svg_of(layout: LinearLayout) -> str | None:
     """A picture of the holders of each element, if there are few, and of the matrix beside it.
 
-    None if there is nothing to draw (a layout of one point), or if matplotlib is missing.
+    None if there is nothing to draw: the layout is of one point.
     """
-    if find_spec("matplotlib") is None or not layout.total_in_bits or not layout.total_out_bits:
+    if not layout.total_in_bits or not layout.total_out_bits:
         return None
     panels: list[Panel] = []
     # More than two dimensions would need many slices, and the dimensions of a conversion's layout are no
@@ -37,7 +36,7 @@ def svg_of(layout: LinearLayout) -> str | None:
         if len(grid.rows) * len(grid.columns) <= MOST_CELLS:
             panels.append(Panel(Subject(layout, "who holds each element"), grid))
     panels.append(Panel(Subject(layout, "matrix over F2")))
-    return panels_drawn(panels, target(_COLOURED_FOR), "svg").decode()
+    return panels_drawn(panels, target(_COLOURED_FOR)).decode()
 
 
 def explained(text: str, layout: LinearLayout | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-FORMATS = ("text", "svg", "png", "html", "latex")
+FORMATS = ("text", "svg", "html")
 VIEWS = ("tensor", "hardware", "memory", "matrix")
 
 

@@ -1,9 +1,8 @@
-"""Views of layouts as pictures: SVG and PNG by matplotlib, or TikZ."""
+"""Views of layouts as pictures."""
 
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
@@ -17,9 +16,7 @@ from triton_linear.tools.view.drawing import (
     NARROWEST,
     ROOM,
     ROOM_BETWEEN,
-    SIZE,
     WIDEST,
-    Drawing,
     Panel,
     Panels,
     drawing,
@@ -29,27 +26,24 @@ from triton_linear.tools.view.drawing import (
     split_columns,
 )
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
-from triton_linear.tools.view.latex import latex
 from triton_linear.tools.view.memory import Memory, memory_words
 from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed, tensor_grids
 from triton_linear.tools.view.subject import Subject
+from triton_linear.tools.view.svg import svg
 from triton_linear.tools.view.text import hardware_words
 
 MOST_CELLS = 1500
-"""The maximum number of cells of a picture; an SVG of as many is just below a megabyte."""
-_DPI = 96
-"""Pixels per inch, as in browsers, so that a PNG and an SVG have the same size there."""
+"""The maximum number of cells of a picture: more are too small to read."""
 
 
 def picture(
     subjects: Sequence[Subject],
     view: str,
     target: Target,
-    kind: str,
     most_rows: int | None = None,
     tile: str | None = None,
 ) -> bytes:
-    """A picture of one view of the layouts, as `svg`, `png` or `latex`. Fails if it is too large."""
+    """A picture of one view of the layouts, as SVG. Fails if it is too large."""
     most = MOST_ROWS if most_rows is None else most_rows
     wide = (WIDEST - 70) / len(subjects)
     if view == "tensor":
@@ -63,7 +57,7 @@ def picture(
     cells = sum(len(panel.grid.cells) * len(panel.grid.columns) for panel in panels if panel.grid is not None)
     if cells > MOST_CELLS:
         fail(f"view: a picture of {cells} cells is too large, {MOST_CELLS} at most; --format html has no bound")
-    return panels_drawn(panels, target, kind)
+    return panels_drawn(panels, target)
 
 
 def _tensors(subjects: Sequence[Subject], target: Target, most: int, tile: str | None) -> list[Panel]:
@@ -138,60 +132,12 @@ def _memory(subject: Subject, target: Target, most: int, wide: float) -> list[Pa
     return [Panel(subject, shortened(part, rows), notes) for part in parts]
 
 
-def panels_drawn(panels: Panels, target: Target, kind: str) -> bytes:
-    """The panels as `svg`, `png` or `latex`, in rows that are as wide as a screen."""
+def panels_drawn(panels: Panels, target: Target) -> bytes:
+    """The panels as SVG, in rows that are as wide as a screen."""
     rows: list[list[Panel]] = []
     for panel in panels:
         if rows and panels_width([*rows[-1], panel]) <= WIDEST:
             rows[-1].append(panel)
         else:
             rows.append([panel])
-    drawn = drawing(rows, target)
-    return latex(drawn) if kind == "latex" else _by_matplotlib(drawn, kind)
-
-
-def _by_matplotlib(drawn: Drawing, kind: str) -> bytes:
-    try:
-        from matplotlib.figure import Figure  # type: ignore[import-untyped, unused-ignore]
-        from matplotlib.patches import Rectangle  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        fail("pictures need matplotlib: pip install 'triton-linear[view]'")
-    import matplotlib  # type: ignore[import-untyped, unused-ignore]
-
-    points = SIZE * 72 / _DPI
-    # Without these settings, names of glyphs and identifiers would differ from run to run.
-    with matplotlib.rc_context({"svg.hashsalt": "triton-linear", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(drawn.width / _DPI, drawn.height / _DPI), facecolor="white")
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_xlim(0, drawn.width)
-        axes.set_ylim(drawn.height, 0)
-        axes.axis("off")
-        for box in drawn.boxes:
-            corner = (box.x, box.y)
-            axes.add_patch(
-                Rectangle(
-                    corner,
-                    box.width,
-                    box.height,
-                    facecolor=box.fill,
-                    edgecolor="white",
-                    linewidth=0.6,
-                    clip_on=False,
-                )
-            )
-        for text in drawn.texts:
-            axes.text(
-                text.x,
-                text.y,
-                text.text,
-                ha=text.align,
-                va="center_baseline",
-                fontsize=points,
-                family="monospace",
-                color=text.colour,
-                weight="bold" if text.bold else "normal",
-                parse_math=False,
-            )
-        file = io.BytesIO()
-        figure.savefig(file, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
-    return file.getvalue()
+    return svg(drawing(rows, target))

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from bench.fuzz import main, markdown, record
-from triton_linear.tools.fuzzing.run import SINGLES, FuzzPlan, units
-from triton_linear.tools.fuzzing.totals import Totals
+from bench.fuzz.command import main
+from bench.fuzz.results import markdown, record
+from bench.fuzz.run import SINGLES, FuzzPlan, units
+from bench.fuzz.totals import Totals
 
 SEED = 7
 

@@ -14,11 +14,11 @@ import pytest
 from cluster_marks import ordered
 from module_machine import Machine
 
+from bench.fuzz.pairs import drawn_layout
+from bench.fuzz.random_layouts import Pair
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.gather.request import stays_in_cta
-from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.fuzzing.random_layouts import Pair
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 
 ROOT = Path(__file__).parents[3]

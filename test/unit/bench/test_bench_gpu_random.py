@@ -16,14 +16,14 @@ import pytest
 import triton
 from cluster_marks import ordered
 
+from bench.fuzz.pairs import drawn_layout
+from bench.fuzz.random_layouts import Pair
 from triton_linear.dialect.triton_versions import (
     COPIES_NOT_HELD,
     SUMS_OF_BITS,
     installed_release,
 )
 from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.fuzzing.pairs import drawn_layout
-from triton_linear.tools.fuzzing.random_layouts import Pair
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))

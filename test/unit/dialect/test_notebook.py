@@ -19,7 +19,6 @@ from triton.experimental.gluon import language as gl
 from triton_linear import gluon
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.tools.view import notebook
 from triton_linear.tools.view.places import holders
 
 ENCODING = gluon.encoding_text(gl.NVMMADistributedLayout([2, 0], [1, 1], [16, 8]), (16, 16))
@@ -79,14 +78,6 @@ def test_nothing_is_drawn_of_a_point() -> None:
     assert LinearLayout.zeros_1d(4, "lane", "dim0")._repr_svg_() is None
 
 
-def test_without_matplotlib_there_is_the_text_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notebook, "find_spec", lambda name: None)
-    assert MMA._repr_svg_() is None
-    html = RESULTS["shared layout"]._repr_html_()
-    assert "<img" not in html
-    assert "no conflicts" in html
-
-
 def test_a_picture_is_the_same_each_time() -> None:
     assert drawn(MMA) == drawn(pickle.loads(pickle.dumps(MMA)))
 
@@ -96,7 +87,7 @@ def test_nothing_is_loaded_before_a_picture_is_asked_for() -> None:
         "import sys\n"
         "from triton_linear.dialect.linear_layout import LinearLayout\n"
         "repr(LinearLayout.identity_1d(2, 'lane', 'dim0'))\n"
-        "print([n for n in sys.modules if n.startswith(('triton_linear.tools', 'matplotlib', 'numpy'))])\n"
+        "print([n for n in sys.modules if n.startswith(('triton_linear.tools', 'numpy'))])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -14,11 +14,11 @@ import pytest
 import triton
 from plugin_processes import run
 from plugin_support import CUDA, HIP
+from staged_accesses import Case
 from staged_layouts import MMA, SWIZZLED
 
 from triton_linear.dialect import triton_versions
 from triton_linear.lowering.emit import marks
-from triton_linear.tools.doctor.staged_accesses import Case
 
 ROOT = Path(__file__).resolve().parents[3]
 TOO_OLD = r"found Triton {}; triton_linear works with 3\.6\.0, 3\.7\.0, 3\.7\.1, 3\.8\.0 or 3\.9\.0"
@@ -138,7 +138,7 @@ def tool(name: str, *arguments: str, path: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize("command", [("opt.command", "-"), ("cli", "demo"), ("cli", "fuzz", "--count", "1")])
+@pytest.mark.parametrize("command", [("opt.command", "-"), ("cli", "demo")])
 def test_commands_say_so_in_one_line(other: Path, command: tuple[str, ...]) -> None:
     if command[1] == "-":
         (other / "k.ttgir").write_text("module {}\n")
@@ -162,10 +162,10 @@ def none(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-@pytest.mark.parametrize("command", ["demo", "fuzz", "verify", "explain", "doctor", "opt"])
+@pytest.mark.parametrize("command", ["demo", "verify", "explain", "doctor", "opt"])
 def test_commands_say_what_to_install(none: Path, command: str) -> None:
     file = str(none / "k.ttgir")
-    arguments = {"demo": (), "fuzz": ("--count", "1"), "doctor": ()}.get(command, (file,))
+    arguments = {"demo": (), "doctor": ()}.get(command, (file,))
     name = ("opt.command",) if command == "opt" else ("cli", command)
     done = tool(*name, *arguments, path=none)
     assert (done.returncode, done.stdout) == (1, "")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.fuzz.pairs import drawn_layout
 from bench.stock import random_pairs
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import ShufflePlan
@@ -19,7 +20,6 @@ from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.planners.shuffle import cost_of_shuffle, may_pay_to_replace, plan_shuffle
 from triton_linear.lowering.target.steps import Pick
 from triton_linear.lowering.target.targets import target
-from triton_linear.tools.fuzzing.pairs import drawn_layout
 
 TARGETS = ["cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"]
 

@@ -172,9 +172,9 @@ def test_layouts_are_those_of_gluon() -> None:
 @by_layout
 def test_the_planner_foresees_what_triton_emits() -> None:
     pytest.importorskip("triton._C.libtriton")
-    from triton_linear.tools.fuzzing.program import TensorMemory
-    from triton_linear.tools.fuzzing.tensor_memory import draw_tensor_program
-    from triton_linear.tools.fuzzing.write import write
+    from bench.fuzz.program import TensorMemory
+    from bench.fuzz.tensor_memory import draw_tensor_program
+    from bench.fuzz.write import write
     from triton_linear.tools.support.functions import lower_kernel
 
     rng = random.Random(5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from staged_accesses import Case, random_cases, wavefront_difference
 from staged_layouts import MMA, SWIZZLED
 
 from triton_linear.dialect import bridge, f2, ll
@@ -20,7 +21,6 @@ from triton_linear.passes.staging import choice, family
 from triton_linear.passes.staging.choice import Staging, staging_for
 from triton_linear.passes.staging.family import places
 from triton_linear.passes.staging.local import LowerLocal
-from triton_linear.tools.doctor.staged_accesses import Case, random_cases, wavefront_difference
 from triton_linear.tools.support.compile import lower, to_triton
 from triton_linear.tools.support.functions import LOWERING, lower_kernel
 

@@ -168,7 +168,7 @@ def run(commands: str) -> str:
 
 
 def texts(picture: Path) -> list[str]:
-    """What is written in a picture, from place to place; versions of matplotlib differ in the rest."""
+    """What is written in a picture, from place to place."""
     svg = "{http://www.w3.org/2000/svg}"
     return ["".join(text.itertext()) for text in ElementTree.parse(picture).iter(f"{svg}text")]
 

@@ -13,7 +13,7 @@ from anchors import AnchorError, replaced
 
 PLANS = "test/unit/lowering/test_plans.py::test_every_plan_of_random_pairs[cuda:90]"
 FUZZ = tuple(
-    f"test/unit/tools/test_fuzz.py::test_random_pairs_are_lowered_right[{target}]"
+    f"test/unit/bench/test_fuzz.py::test_random_pairs_are_lowered_right[{target}]"
     for target in ("cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100")
 )
 RUN = tuple(

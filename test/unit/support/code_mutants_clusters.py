@@ -9,11 +9,11 @@ ACROSS = "test/unit/lowering/test_across_ctas.py"
 APART = "test/unit/passes/reductions/test_reductions_apart.py"
 CLUSTERS = "test/unit/tools/test_clusters.py"
 TURNS = "test/unit/lowering/test_turns.py"
-PARTITIONS = "test/unit/tools/test_fuzz_partitions.py"
+PARTITIONS = "test/unit/bench/test_fuzz_partitions.py"
 SCOPES = "test/unit/passes/assignment/test_assign_scopes.py"
 RUN_ACROSS = f"{ACROSS}::test_random_conversions_are_right_in_clusters_of_2_to_16"
 PROVED_ACROSS = f"{ACROSS}::test_random_conversions_are_proved_in_clusters_of_2_to_16"
-FUZZED = "test/unit/tools/test_fuzz_clusters.py"
+FUZZED = "test/unit/bench/test_fuzz_clusters.py"
 FUZZ_CLUSTERS = f"{FUZZED}::test_the_fuzzer_draws_clusters"
 PROGRAMS = f"{FUZZED}::test_programs_of_exchanges_that_take_turns_are_right"
 SIMULATED = "test/unit/lowering/interpreter/test_simulate_clusters.py"
@@ -138,7 +138,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "lines.binary('sub', lines.constant(turn.half), offset)",
         "offset",
         "exchanges that alternate have the first half always",
-        "test/unit/tools/test_fuzz_regions.py::test_exchanges_of_a_region_take_turns",
+        "test/unit/bench/test_fuzz_regions.py::test_exchanges_of_a_region_take_turns",
         PROGRAMS,
     ),
     emitted(
@@ -155,7 +155,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "[writer.ending(left[n])] if left[n] in open_ else []",
         "[]",
         "a partition ends while other CTAs load, after exchanges that take turns",
-        "test/unit/tools/test_fuzz_regions.py::test_exchanges_of_a_region_take_turns",
+        "test/unit/bench/test_fuzz_regions.py::test_exchanges_of_a_region_take_turns",
     ),
     emitted(
         "emit/embed",

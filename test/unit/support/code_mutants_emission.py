@@ -158,7 +158,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         'f\'llvm.inline_asm asm_dialect = att "{COPY} // {p}", "=r,r"\'',
         'f\'llvm.inline_asm asm_dialect = att "mov.u32 $0, %tid.x; // {p}", "=r,r"\'',
         "a partition counts its threads from the CTA's first one",
-        "test/unit/tools/test_fuzz_partitions.py",
+        "test/unit/bench/test_fuzz_partitions.py",
     ),
     emitted(
         "emit/calls",

@@ -111,7 +111,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         "self._ranked |= {call.partition.number} if body.uses_rank else set()",
         "pass",
         "no partition asks for the rank of its CTA",
-        "test/unit/tools/test_fuzz_partitions.py::test_a_wrong_rank_is_found",
+        "test/unit/bench/test_fuzz_partitions.py::test_a_wrong_rank_is_found",
     ),
     emitted(
         "prove/gathers",

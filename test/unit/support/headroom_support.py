@@ -1,4 +1,4 @@
-"""Records of `triton-linear headroom` with made-up figures."""
+"""Records of the processes that measure headroom, with made-up figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def made_up() -> list[dict[str, Any]]:
         {"launches": {"a": 100, "b": 1, "c": 10, "d": 5}},
         {"kernel": "a", "mode": "free", "conversions": free},
         *comparison("a", "free", 2.0),
-        *comparison("a", "free:0", 1.6),
         {"kernel": "b", "begin": "free"},
         {"kernel": "b", "mode": "free", "problem": "faulted"},
         {"launches": {"a": 1}},

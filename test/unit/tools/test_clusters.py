@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from cluster_marks import ordered, unordered
 
+from bench.fuzz.partitions import examine_partitions, partitions_text
+from bench.fuzz.program import Convert, Program
 from triton_linear import pipeline
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.tools import cli
-from triton_linear.tools.fuzzing.partitions import examine_partitions, partitions_text
-from triton_linear.tools.fuzzing.program import Convert, Program
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check

@@ -64,8 +64,8 @@ def test_the_extra_conversion_is_found(tmp_path: Path, capsys: pytest.CaptureFix
     (conversion,) = line["b"]["conversions"]
     assert (conversion["crosses"], conversion["lowering"]) == ("across warps", "cta-shared")
     assert kernel["figures"]["shared"]["worse"] > 0
-    assert kernel["shared_memory"][0]["shares"] == []
-    assert [share["kind"] for share in kernel["shared_memory"][1]["shares"]] == ["conversion"]
+    assert kernel["shared_memory"][0]["holders"] == []
+    assert [holder["kind"] for holder in kernel["shared_memory"][1]["holders"]] == ["conversion"]
 
 
 def test_the_grown_registers_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +176,7 @@ def test_what_nobody_knows_is_said_and_fails_a_condition(
         captured = capsys.readouterr()
         assert "not known of both sides" in captured.err
         assert "one side has no TTGIR" in captured.out
-    assert cli.main(["diff", *folders, "--fail-on", "width", "--page", str(tmp_path / "page.html")]) == 0
+    assert cli.main(["diff", *folders, "--fail-on", "width"]) == 0
 
 
 @pytest.mark.parametrize("sides", [1, 2])
@@ -277,7 +277,6 @@ BAD = {
     "a script that fails": (["raises.py", "--target", "cuda:90"], "ZeroDivisionError"),
     "a script that ends": (["ends.py", "--target", "cuda:90"], "status 3"),
     "a script without kernels": (["idle.py", "--target", "cuda:90"], "compiled no kernel"),
-    "no folder for the page": (["script.py", "--page", "nowhere/page.html"], "no such folder"),
 }
 
 

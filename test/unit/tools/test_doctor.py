@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import triton
+from fuzz_support import break_code
 from plugin_processes import STARTUP
 
 from triton_linear.dialect import triton_versions, verdicts
@@ -166,13 +167,31 @@ def test_a_probe_that_cannot_be_asked_differs() -> None:
     assert found.differences[0].description == "ImportError: no such binding"
 
 
-def test_where_stock_triton_fails_on_most_programs_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    from triton_linear.tools.fuzzing.totals import Totals
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx1200"])
+def test_random_conversions_are_right(name: str) -> None:
+    found = conversions.run(name, 8, 3)
+    assert (found.cases, found.differences) == (8, [])
 
-    monkeypatch.setattr(conversions, "fuzz", lambda plans, jobs: {plan.target: Totals() for plan in plans})
-    found = conversions.fuzzed(probe.QUICK)
-    assert len(found.differences) == len(conversions.TARGETS)
-    assert all(each.kind.startswith("few for ") for each in found.differences)
+
+def test_conversions_that_are_broken_on_purpose_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_code(monkeypatch, lambda text: re.sub(r"xor (%\S+), (%\S+) ", r"or \1, \2 ", text))
+    found = conversions.run("cuda:90", 12, 1)
+    assert found.cases == 12 and found.differences
+    assert all(re.search(r"[1-9]\d* wrong of \d+", each.description) for each in found.differences)
+
+
+def test_conversions_that_are_left_to_triton_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversions, "LOWERING", None)
+    found = conversions.run("cuda:90", 12, 1)
+    assert found.cases == 12 and found.differences
+    assert {each.description for each in found.differences} == {"left to Triton"}
+
+
+def test_where_stock_triton_fails_on_most_conversions_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversions.Conversion, "is_taken", lambda conversion: False)
+    found = conversions.run("cuda:90", 2, 1)
+    difference = Difference("conversion for cuda:90", "seed 1", "stock Triton refuses most")
+    assert (found.cases, found.differences) == (0, [difference])
 
 
 def test_probes_are_called_by_name() -> None:

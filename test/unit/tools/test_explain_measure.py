@@ -16,9 +16,9 @@ from explain_support import SCHEMA, SCRIPT
 
 from triton_linear.tools import cli
 from triton_linear.tools.explain import measure
-from triton_linear.tools.headroom.figures import Converted, TimedKernel
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.headroom import Converted, TimedKernel
 from triton_linear.tools.support.launches import digest
 
 RATIOS = {"ours": 1.25, "free": 2.0}
@@ -110,11 +110,9 @@ def test_times_as_text(
 def test_what_cannot_be_free_is_said(
     left_out: Sequence[bool], free: float | None, said: dict[str, str]
 ) -> None:
-    noop = Converted("k.py:1", "a", "b", "noop", False, "")
-    rows = [
-        Converted("k.py:2", "a", "b", "shuffle", out, "" if out else "it is an integer") for out in left_out
-    ]
-    kernel = TimedKernel("key", "k", (8, 1, 1), 4, 3, 3, 10.0, 1.25, 2.0, (noop, *rows))
+    noop = Converted("noop", False, "")
+    rows = [Converted("shuffle", out, "" if out else "it is an integer") for out in left_out]
+    kernel = TimedKernel("key", "k", (8, 1, 1), 3, 3, 10.0, 1.25, 2.0, (noop, *rows))
     found = measure._record(kernel, "some GPU")
     assert (found.stock_over_free, found.share_taken is None, found.problems) == (free, free is None, said)
 

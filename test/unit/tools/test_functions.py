@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.fuzz.command import unit_of
+from bench.fuzz.program import program_in
+from bench.fuzz.run import examine
 from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.interpreter.function import FunctionOutcome
 from triton_linear.lowering.interpreter.simulate import SimulationError
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.fuzzing.main import unit_of
-from triton_linear.tools.fuzzing.program import program_in
-from triton_linear.tools.fuzzing.run import examine
 from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel, registers_of, sink
 
 TARGETS = (

@@ -1,4 +1,4 @@
-"""`triton-linear headroom` without a GPU: its children played by others, and its command line."""
+"""Headroom without a GPU: the children that measure it played by others, and what is said of a script."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from headroom_support import comparison, made_up
+from headroom_support import comparison
 
 from triton_linear.tools.cli import main
-from triton_linear.tools.headroom import command as headroom
-from triton_linear.tools.headroom import figures as headroom_figures
 from triton_linear.tools.measuring import child as headroom_child
-from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring import headroom, rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import Ended
 
@@ -67,10 +64,10 @@ class Played:
 )
 def test_a_fault_costs_one_figure(tmp_path: Path, ended: Ended, said: str, expected: str) -> None:
     play = Played({("a", "free"): ended}, said)
-    records, status = headroom.measure(PROGRAM, False, tmp_path, play)
+    records, status = headroom.measure(PROGRAM, tmp_path, play)
     assert status == 0
-    assert play.loud == [True, False, False]
-    kernels = {kernel.name: kernel for kernel in headroom_figures.kernels_of(records)}
+    assert play.loud == [False, False, False]
+    kernels = {kernel.name: kernel for kernel in headroom.kernels_of(records)}
     assert (kernels["a"].speedup, kernels["a"].headroom) == (1.25, None)
     assert expected in kernels["a"].problems["free"]
     assert (kernels["b"].speedup, kernels["b"].headroom, kernels["b"].launches) == (1.25, 2.0, 5)
@@ -79,9 +76,9 @@ def test_a_fault_costs_one_figure(tmp_path: Path, ended: Ended, said: str, expec
 
 def test_a_fault_of_ours_costs_one_figure_too(tmp_path: Path) -> None:
     play = Played({("b", "ours"): Ended(headroom_child.FAULT), ("b", "free"): Ended(headroom_child.FAULT)})
-    records, status = headroom.measure(PROGRAM, False, tmp_path, play)
+    records, status = headroom.measure(PROGRAM, tmp_path, play)
     assert status == 0
-    kernels = {kernel.name: kernel for kernel in headroom_figures.kernels_of(records)}
+    kernels = {kernel.name: kernel for kernel in headroom.kernels_of(records)}
     assert (kernels["b"].speedup, kernels["b"].headroom) == (None, None)
     assert (kernels["a"].speedup, kernels["a"].headroom) == (1.25, 2.0)
     assert [plan.modes for plan in play.plans] == [["ours"]] * 2 + [["free"]] * 2
@@ -92,9 +89,9 @@ def test_a_program_that_crashes_by_itself_is_not_run_again(tmp_path: Path) -> No
         Played({})(plan, loud)
         return Ended(-signal.SIGSEGV)
 
-    records, status = headroom.measure(PROGRAM, False, tmp_path, crash)
+    records, status = headroom.measure(PROGRAM, tmp_path, crash)
     assert status == -signal.SIGSEGV
-    assert len(headroom_figures.kernels_of(records)) == 2
+    assert len(headroom.kernels_of(records)) == 2
 
 
 def test_a_child_that_does_not_end_is_ended(tmp_path: Path) -> None:
@@ -147,7 +144,7 @@ def test_bad_input_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[st
         str(binary): "is not a Python script",
     }
     for script, message in cases.items():
-        assert main(["headroom", script, "--json", "passed on"]) == 1
+        assert main(["tune", script, "--json", "passed on"]) == 1
         errors = capsys.readouterr().err
         assert message in errors
         assert "Traceback" not in errors
@@ -164,31 +161,8 @@ def test_without_a_gpu_it_says_so(
         ("import os; os.abort()", "crashed"),
     ):
         monkeypatch.setattr(rounds, "_GPU", code)
-        assert main(["headroom", str(script)]) == 1
+        assert main(["tune", str(script)]) == 1
         captured = capsys.readouterr()
-        assert "headroom needs a GPU" in captured.err
+        assert "tune needs a GPU" in captured.err
         assert why in captured.err
         assert captured.out == ""
-
-
-def test_figures_must_have_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("")
-    assert main(["headroom", "--json", str(tmp_path / "no" / "x.json"), str(script)]) == 1
-    assert "no such folder" in capsys.readouterr().err
-
-
-def test_options_behind_the_script_are_the_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("")
-    plans: list[MeasuringPlan] = []
-
-    def measure(plan: MeasuringPlan, each: bool, folder: Path) -> tuple[list[dict[str, Any]], int]:
-        plans.append(plan)
-        return made_up(), 0
-
-    monkeypatch.setattr(headroom, "gpu_name", lambda what: "some GPU")
-    monkeypatch.setattr(headroom, "measure", measure)
-    assert main(["headroom", "--seconds", "2", str(script), "--seconds", "3", "-m", "x"]) == 0
-    assert plans[0].arguments == ["--seconds", "3", "-m", "x"]
-    assert (plans[0].seconds, plans[0].module) == (2.0, False)

@@ -1,4 +1,4 @@
-"""The child of `triton-linear headroom` without a GPU: one launch, and copies of what it is given."""
+"""The child that measures headroom, without a GPU: one launch, and copies of what it is given."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from measuring_support import FakeCuda, cuda
 from plugin_support import compile_kernel, double, row_sums
 
-from triton_linear.tools.headroom import figures as headroom_figures
 from triton_linear.tools.measuring import child as headroom_child
-from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring import headroom, rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.support.copies import Copies, NoCopy
 from triton_linear.tools.support.launches import Launch
@@ -35,28 +34,29 @@ def visited(tmp_path: Path, kernel: Any, **plan: Any) -> list[dict[str, Any]]:
 
 
 def test_a_kernel_is_timed_in_the_modes_of_the_plan(tmp_path: Path, cuda: FakeCuda) -> None:
-    records = visited(tmp_path, row_sums, modes=["ours", "free"], each=True)
+    records = visited(tmp_path, row_sums, modes=["ours", "free"])
     assert (records[0]["name"], records[0]["seen"], records[0]["grid"]) == ("row_sums", 1, [4, 1, 1])
-    assert [record["begin"] for record in records if "begin" in record] == ["ours", "free", "free:0"]
+    assert [record["begin"] for record in records if "begin" in record] == ["ours", "free"]
     ratios = {record["mode"]: record["ratio"] for record in records if "ratio" in record}
-    assert ratios["free"] == ratios["free:0"] > 1.0
-    (kernel,) = headroom_figures.kernels_of(records)
-    assert [(one.left_out, one.headroom) for one in kernel.conversions] == [(True, ratios["free"])]
+    assert ratios["free"] > 1.0
+    (kernel,) = headroom.kernels_of(records)
+    assert kernel.headroom == ratios["free"]
+    assert [one.left_out for one in kernel.conversions] == [True]
     assert kernel.conversions[0].ours in ("shuffle", "warp-shared", "cta-shared")
 
 
 def test_a_kernel_without_conversions_is_timed_once(tmp_path: Path, cuda: FakeCuda) -> None:
     records = visited(tmp_path, double, modes=["ours"])
     assert [record["begin"] for record in records if "begin" in record] == ["stock"]
-    (kernel,) = headroom_figures.kernels_of(records)
+    (kernel,) = headroom.kernels_of(records)
     assert (kernel.speedup, kernel.headroom, kernel.share) == (1.0, 1.0, None)
 
 
 def test_what_is_to_be_skipped_is_not_run(tmp_path: Path, cuda: FakeCuda) -> None:
     (first, *_) = visited(tmp_path, row_sums)
     plan = {"modes": ["ours", "free"], "skip": [[first["kernel"], "free"]]}
-    records = visited(tmp_path, row_sums, each=True, **plan)
-    assert [record["begin"] for record in records if "begin" in record] == ["ours", "free:0"]
+    records = visited(tmp_path, row_sums, **plan)
+    assert [record["begin"] for record in records if "begin" in record] == ["ours"]
 
 
 def test_nothing_is_timed_while_a_graph_is_captured(tmp_path: Path, cuda: FakeCuda) -> None:

@@ -1,4 +1,4 @@
-"""What `triton-linear headroom` times, and how: launches seen through Triton's own launchers, modes, turns."""
+"""What is timed, and how: launches seen through Triton's own launchers, modes, turns."""
 
 from __future__ import annotations
 
@@ -86,17 +86,14 @@ def test_modes_compile_each_in_its_own_way(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     assert set(MODES) == {"stock", "ours", "free"}
     made: dict[str, str] = {}
-    for name in ("stock", "ours", "free", "free:0", "free:7"):
+    for name in ("stock", "ours", "free"):
         with mode(name) as reports:
             made[name] = compile_kernel(row_sums, CUDA).asm["ptx"]
-        assert [report.free for report in reports] == {"stock": [], "ours": [0]}.get(
-            name, [int(name != "free:7")]
-        )
-    assert made["stock"] == made["free:7"] != made["ours"]
-    assert made["free"] == made["free:0"] != made["ours"]
+        assert [report.free for report in reports] == {"stock": [], "ours": [0], "free": [1]}[name]
+    assert len(set(made.values())) == len(MODES)
 
 
-@pytest.mark.parametrize("name", ["", "fast", "ours:1"])
+@pytest.mark.parametrize("name", ["", "fast", "ours:1", "free:0"])
 def test_there_is_no_other_mode(name: str) -> None:
     with pytest.raises(ValueError, match="no mode"):
         mode(name)

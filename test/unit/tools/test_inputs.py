@@ -162,7 +162,7 @@ def test_numbers_of_options(option: str, capfd: pytest.CaptureFixture[str], tmp_
     assert "error: linear-select-lowering: option 'scratch-limit' takes a number" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["verify", "explain", "view", "demo", "fuzz", "headroom", "version"])
+@pytest.mark.parametrize("command", ["verify", "explain", "view", "demo", "tune", "version"])
 def test_help_says_what_every_option_is(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An option has text beside its name, or on the line below."""
     with pytest.raises(SystemExit) as ended:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from bench.fuzz.program import TensorMemory, all_steps, from_json
+from bench.fuzz.run import TENSOR, FuzzPlan, fuzz, units
 from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT
 from triton_linear.lowering.interpreter import tensor_memory
 from triton_linear.lowering.interpreter.verify import Verdict, Wrong
-from triton_linear.tools.fuzzing.program import TensorMemory, all_steps, from_json
-from triton_linear.tools.fuzzing.run import TENSOR, FuzzPlan, fuzz, units
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import sink
 
@@ -116,7 +116,7 @@ def test_fuzz_draws_programs_that_go_through_tensor_memory() -> None:
     (unit, *_) = units(FuzzPlan("cuda:100", 7, 24, kinds=(TENSOR,)))
     program = unit.programs[0]
     assert any(isinstance(step, TensorMemory) for step in all_steps(program.steps))
-    from triton_linear.tools.fuzzing.program import as_json
+    from bench.fuzz.program import as_json
 
     assert from_json(as_json(program)) == program
 

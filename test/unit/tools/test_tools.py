@@ -214,7 +214,7 @@ class TestCommandLine:
         assert "option scratch-limit=...: bytes" in text
 
     def test_subcommands(self) -> None:
-        assert cli.parser().parse_args(["fuzz", "--count", "3"]).count == 3
+        assert cli.parser().parse_args(["explain", "k.ttgir", "--top", "3"]).top == 3
         with pytest.raises(SystemExit):
             cli.parser().parse_args(["unknown"])
 
@@ -401,9 +401,7 @@ def test_failures_carry_their_place() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "fuzzing.pairs",
         "verify.words",
-        "fuzzing.encodings",
         "explain.accesses",
         "explain.words",
     ],

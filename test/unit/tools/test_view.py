@@ -196,10 +196,13 @@ def test_a_column_of_plain_rows_conflicts_and_a_swizzle_mends_it() -> None:
 @pytest.mark.parametrize("kind", ENCODINGS)
 def test_every_kind_is_drawn_in_every_format(kind: str) -> None:
     one = subject(kind)
-    svg = picture([one], "tensor", HOPPER, "svg")
+    svg = picture([one], "tensor", HOPPER)
     texts = "".join(ElementTree.fromstring(svg).itertext())
     assert next(labels(tensor_text(one.layout)), tensor_text(one.layout).split()[-1]) in texts
-    assert picture([one], "matrix", HOPPER, "png").startswith(b"\x89PNG")
+    rows, _, entries = places.matrix_rows(one.layout)
+    matrix = ["".join(text.itertext()) for text in ElementTree.fromstring(picture([one], "matrix", HOPPER))[2]]
+    assert [text for text in matrix if text in rows] == rows
+    assert matrix.count("1") == sum(map(sum, entries))
     assert b"@DATA@" not in drawn([one], "html", None, HOPPER, 64)
     views = drawn([one], "text", None, HOPPER, 64).decode()
     assert ("hardware:" in views, "memory:" in views) == (
@@ -209,7 +212,7 @@ def test_every_kind_is_drawn_in_every_format(kind: str) -> None:
 
 
 def test_pictures_are_the_same_each_time() -> None:
-    first, second = (picture([subject("mma"), subject("blocked")], "tensor", HOPPER, "svg") for _ in range(2))
+    first, second = (picture([subject("mma"), subject("blocked")], "tensor", HOPPER) for _ in range(2))
     assert first == second
 
 
@@ -282,7 +285,7 @@ def test_a_line_of_a_file_is_its_conversion(tmp_path: Path, capsys: pytest.Captu
         ((ROWS, "--shape", "32x32", "--rows", "0"), "rows: 0 is less than one"),
         ((ROWS, "--shape", "32x32", "-o", "a.jpeg"), "no format is called 'jpeg'"),
         ((ROWS, "--shape", "1024x2048"), "is too large to draw"),
-        ((COLUMNS, "--shape", "128x128", "--format", "png", "--tile", "all"), "is too large, 1500 at most"),
+        ((COLUMNS, "--shape", "128x128", "--format", "svg", "--tile", "all"), "is too large, 1500 at most"),
         ((COLUMNS, "--shape", "128x128", "--tile", "1"), "there are 8x16 of 16x8 elements, [1] is not one"),
         ((COLUMNS, "--shape", "128x128", "--tile", "8,0"), "[8, 0] is not one"),
         ((COLUMNS, "--shape", "128x128", "--tile", "a"), "tile: 'a' is neither numbers with a comma"),
@@ -343,10 +346,8 @@ def test_lanes_of_another_target_have_no_conversion(capsys: pytest.CaptureFixtur
 def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, start in (
         ("a.svg", b"<?xml"),
-        ("a.png", b"\x89PNG"),
         ("a.html", b"<!DOCTYPE html>"),
         ("a.txt", b"tensor:"),
-        ("a.tex", b"% made by"),
     ):
         assert view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / name)) == (0, "", "")
         assert (tmp_path / name).read_bytes().startswith(start)
@@ -417,7 +418,7 @@ def test_every_line_of_a_module_that_has_to_do_with_tensors_can_be_named(
         assert (
             f"{file}:{line}:1: error: no type with an encoding is on this line; the nearest with one: " in err
         )
-    for line, kind in zip(named, itertools.cycle(("text", "svg", "html", "latex")), strict=False):
+    for line, kind in zip(named, itertools.cycle(("text", "svg", "html")), strict=False):
         output = tmp_path / "out"
         assert view(capsys, f"{file}:{line}", "--format", kind, "-o", str(output)) == (0, "", "")
         assert MODULE.splitlines()[line - 1].strip()[:6] in output.read_text().replace("\\", ""), (line, kind)

@@ -11,14 +11,7 @@ import pytest
 from assign_support import path_of
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-
-from triton_linear.dialect import bridge, encodings, f2
-from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
-from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
-from triton_linear.passes.analysis.shared_memory import LocalAccess, choose_lanes, layouts
-from triton_linear.passes.assignment.build import build
-from triton_linear.tools.doctor.local_accesses import (
+from local_accesses import (
     ACCESSES,
     BITS,
     GPU,
@@ -29,6 +22,13 @@ from triton_linear.tools.doctor.local_accesses import (
     shared_memory,
     tile,
 )
+
+from triton_linear.dialect import bridge, encodings, f2
+from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
+from triton_linear.passes.analysis.shared_memory import LocalAccess, choose_lanes, layouts
+from triton_linear.passes.assignment.build import build
 
 PADDED = "#ttg.padded_shared<[64:+8] {order = [1, 0], shape = [64, 64]}>"
 PARTITIONED = (

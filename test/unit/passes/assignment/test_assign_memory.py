@@ -9,6 +9,14 @@ import tempfile
 from dataclasses import replace
 
 import pytest
+from global_accesses import (
+    GlobalKernel,
+    access_of,
+    emitted,
+    global_kernel,
+    predicted,
+    unit_layout,
+)
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from triton import knobs
@@ -29,14 +37,6 @@ from triton_linear.passes.analysis.global_memory import (
 )
 from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.candidates import layout_of
-from triton_linear.tools.doctor.global_accesses import (
-    GlobalKernel,
-    access_of,
-    emitted,
-    global_kernel,
-    predicted,
-    unit_layout,
-)
 from triton_linear.tools.support import compile as compiler
 
 RANDOM = st.randoms(use_true_random=False)

@@ -18,9 +18,9 @@ from triton_linear.passes.framework.layouts import LayoutTable
 
 pytest.importorskip("triton._C.libtriton")
 
-from triton_linear.tools.fuzzing.examine import examine_program
-from triton_linear.tools.fuzzing.program import Add, Convert, Program, TensorMemory
-from triton_linear.tools.fuzzing.write import write
+from bench.fuzz.examine import examine_program
+from bench.fuzz.program import Add, Convert, Program, TensorMemory
+from bench.fuzz.write import write
 from triton_linear.tools.support.compile import read_module
 from triton_linear.tools.support.functions import lower_kernel
 
