@@ -219,7 +219,7 @@ class Target:
         memory equally.
 
         >>> target("cuda:90").shared_budget(4, 16), target("cuda:90").shared_budget(4, 128)
-        (28160, 76800)
+        (28160, 57344)
         >>> target("cuda:90").shared_budget(4, 16, needed=50000)
         57344
         """
