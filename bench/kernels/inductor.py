@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from triton_linear.tuned_configs import MARK
+
 # Of CachingAutotuner, in torch 2.11.
 NEEDED = ("_precompile_config", "run")
 ENVIRONMENT = {
@@ -185,8 +187,8 @@ class Compiled:
 
 
 def config_name(config: Any) -> str:
-    """A configuration in words, `XBLOCK=64 R0_BLOCK=8 warps=4 stages=1`."""
-    sizes = [f"{name}={value}" for name, value in getattr(config, "kwargs", {}).items()]
+    """A configuration in words, `XBLOCK=64 R0_BLOCK=8 warps=4 stages=1`, with the plugin or without it."""
+    sizes = [f"{name}={value}" for name, value in getattr(config, "kwargs", {}).items() if name != MARK]
     return " ".join([*sizes, f"warps={config.num_warps}", f"stages={config.num_stages}"])
 
 
@@ -214,7 +216,7 @@ def changed(config: Any, name: str) -> Any:
     Raises ValueError unless their sizes have the same names.
     """
     sizes, warps, stages = parse_config(name)
-    if sizes.keys() != config.kwargs.keys():
+    if sizes.keys() != config.kwargs.keys() - {MARK}:
         raise ValueError(f"configuration '{name}': the kernel's sizes are {', '.join(config.kwargs) or 'none'}")
     other = copy.deepcopy(config)
     other.kwargs.update(sizes)

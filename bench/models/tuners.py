@@ -58,7 +58,8 @@ class Tuners:
             key = digest(_source(tuner))
             seen[key] += 1
             self.keys.append(f"{key}.{seen[key]}" if seen[key] > 1 else key)
-        self._launchers = {FREE: [tuner.launchers[0] for tuner in self.tuners]}
+        self._way = FREE
+        self._launchers = {FREE: [list(tuner.launchers) for tuner in self.tuners]}
 
     @property
     def names(self) -> list[str]:
@@ -67,7 +68,7 @@ class Tuners:
 
     def choices(self) -> dict[str, str]:
         """The configuration that each kernel chose, by key."""
-        return dict(zip(self.keys, map(_name_of, self._launchers[FREE]), strict=True))
+        return {key: _name_of(mine[0]) for key, mine in zip(self.keys, self._launchers[FREE], strict=True)}
 
     def facts(self) -> list[dict[str, Any]]:
         """What there is to know of each kernel."""
@@ -79,7 +80,7 @@ class Tuners:
                 "launches": times[number],
                 "config": _name_of(tuner.launchers[0]),
                 "tried": len(tuner.compile_results),
-                **_facts(tuner.launchers[0], _result(tuner, _name_of(tuner.launchers[0]))),
+                **_facts(tuner.launchers[0], _result_of(tuner, tuner.launchers[0])),
             }
             for number, (tuner, key, name) in enumerate(zip(self.tuners, self.keys, self.names, strict=True))
         ]
@@ -87,7 +88,9 @@ class Tuners:
     def adopt(self, choices: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         """Make the launchers of EQUAL; gives facts of the kernels that are others than those of FREE, by key.
 
-        A kernel without such a choice, or that cannot be compiled in it, keeps its own; the facts say why.
+        Where the configuration was compiled with the plugin and without it, the autotuner measures both in the
+        first step of EQUAL; the facts are those of the first. A kernel without such a choice, or that cannot be
+        compiled in it, keeps its own; the facts say why.
         """
         self._launchers[EQUAL] = list(self._launchers[FREE])
         found: dict[str, dict[str, Any]] = {}
@@ -95,29 +98,37 @@ class Tuners:
             name = choices.get(key)
             if name is None:
                 found[key] = {"error": "stock Triton's process has no such kernel"}
-            elif name != _name_of(self._launchers[FREE][number]):
+            elif name != _name_of(self._launchers[FREE][number][0]):
                 try:
-                    result = _result(tuner, name) or _compiled(tuner, name)
-                    launcher = result.make_launcher()
+                    made = _results(tuner, name) or [_compiled(tuner, name)]
+                    launchers = [each.make_launcher() for each in made]
                 except Exception as error:
                     found[key] = {"error": f"{type(error).__name__}: {error}"[:300]}
                     continue
-                self._launchers[EQUAL][number] = launcher
-                found[key] = {"config": name, **_facts(launcher, result)}
+                self._launchers[EQUAL][number] = launchers
+                found[key] = {"config": name, **_facts(launchers[0], made[0])}
         return found
 
     def use(self, way: str) -> None:
         """Have the kernels launched so from here on."""
-        for tuner, launcher in zip(self.tuners, self._launchers[FREE if way == STOCK else way], strict=True):
-            tuner.launchers = [launcher]
+        self._launchers[self._way] = [
+            list(tuner.launchers) for tuner in self.tuners
+        ]  # what it has chosen since
+        self._way = FREE if way == STOCK else way
+        for tuner, launchers in zip(self.tuners, self._launchers[self._way], strict=True):
+            tuner.launchers = list(launchers)
 
 
 def _name_of(launcher: Any) -> str:
     return config_name(launcher.config)
 
 
-def _result(tuner: Any, name: str) -> Any:
-    return next((each for each in tuner.compile_results if config_name(each.config) == name), None)
+def _results(tuner: Any, name: str) -> list[Any]:
+    return [each for each in tuner.compile_results if config_name(each.config) == name]
+
+
+def _result_of(tuner: Any, launcher: Any) -> Any:
+    return next((each for each in tuner.compile_results if each.config == launcher.config), None)
 
 
 def _compiled(tuner: Any, name: str) -> Any:

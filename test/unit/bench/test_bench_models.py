@@ -101,6 +101,26 @@ def test_kernels_adopt_configurations_that_were_tried_or_are_compiled(tmp_path: 
     assert [fact["launches"] for fact in theirs.facts()] == [2, 1, 1, 1]
 
 
+def test_both_ways_of_a_configuration_are_measured_once(tmp_path: Path) -> None:
+    """The autotuner does that in the first launch of several launchers."""
+    (mine,) = ours = [Tuner(tmp_path, "a", "ours", {64: 10, 128: 20}, 64)]
+    for result in mine.compile_results:
+        result.config.kwargs["triton_linear"] = "on"
+    off = mine._result(128, 8)
+    off.config.kwargs["triton_linear"] = "off"
+    mine.compile_results.append(off)
+    found = Tuners(ours, [0])
+    assert found.choices() == {found.keys[0]: "XBLOCK=64 warps=4 stages=1"}
+    assert found.adopt({found.keys[0]: "XBLOCK=128 warps=4 stages=1"})[found.keys[0]]["registers"] == 20
+    found.use(EQUAL)
+    assert [each.config.kwargs["triton_linear"] for each in mine.launchers] == ["on", "off"]
+    mine.launchers = mine.launchers[1:]
+    found.use(FREE)
+    assert [each.config.kwargs["XBLOCK"] for each in mine.launchers] == [64]
+    found.use(EQUAL)
+    assert [each.config.kwargs["triton_linear"] for each in mine.launchers] == ["off"]
+
+
 # Records
 
 
