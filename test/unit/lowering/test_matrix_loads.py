@@ -150,7 +150,6 @@ def test_a_planner_that_errs_about_matrices_is_refuted(
 ) -> None:
     monkeypatch.setitem(transposing.FORMS, name, wrong)  # type: ignore[arg-type]
     src, dst = accumulator_and_rows()
-    gpu = target("cuda:90{matrix_bytes=0}") if name == "stmatrix" else GPU
-    plans = [plan for plan in exchanges(src, dst, "bf16", gpu) if name in (plan.load.matrix, plan.store.matrix)]
+    plans = [plan for plan in exchanges(src, dst, "bf16", GPU) if name in (plan.load.matrix, plan.store.matrix)]
     assert plans
-    assert all(refuted(plan, src, dst, element_type("bf16"), gpu) for plan in plans)
+    assert all(refuted(plan, src, dst, element_type("bf16"), GPU) for plan in plans)

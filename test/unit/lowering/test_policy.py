@@ -112,7 +112,7 @@ def test_a_gather_that_spills_goes_through_memory(monkeypatch: pytest.MonkeyPatc
     layout, element = layout_of(_rows(512, 16, 2, (4, 8)), (512, 16)), element_type("f32")
     assert not isinstance(select_gather(layout, layout, 1, element, H200), GatherPlan)
     monkeypatch.setattr(limits, "GATHER_REGISTERS", UNBOUNDED)
-    assert isinstance(select_gather(layout, layout, 1, element, H200), GatherPlan)
+    assert isinstance(select_gather.__wrapped__(layout, layout, 1, element, H200), GatherPlan)
 
 
 def test_a_gather_does_not_choose_among_too_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_a_gather_does_not_choose_among_too_many_words(monkeypatch: pytest.Monke
     reason = Rejected("gather", "256 results are chosen from 64 words each")
     assert plan_gather(layout, layout, 1, element, H200) == reason
     monkeypatch.setattr(limits, "GATHER_WORDS", UNBOUNDED)
-    assert isinstance(plan_gather(layout, layout, 1, element, H200), GatherPlan)
+    assert isinstance(plan_gather.__wrapped__(layout, layout, 1, element, H200), GatherPlan)
 
 
 def test_conversions_of_too_many_registers_are_left_to_triton() -> None:

@@ -63,7 +63,6 @@ def test_without_it_a_module_would_store_other_bits(name: str) -> None:
     "name",
     [
         "add_transposed",
-        "cumulative_columns",
         "int4_matmul",
         "matmul_f32_b_transposed",
         "matmul_fp8_b_transposed",

@@ -282,17 +282,17 @@ def test_loads_keep_their_locations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "warps", "fits"),
+    ("words", "warps", "fits"),
     [
-        (20, 80, 4, True),  # 92 registers: 22 CTAs' worth of warps
-        (70, 98, 16, False),  # one CTA of 16 warps where there were two
-        (106, 109, 4, True),  # few registers more
-        (81, 113, 4, False),
-        (201, 201, 4, False),  # eight warps
+        (80, 4, True),  # 92 registers: five CTAs of four warps
+        (81, 4, True),
+        (98, 16, False),  # one CTA of 16 warps
+        (109, 4, False),
+        (201, 4, False),  # eight warps
     ],
 )
-def test_registers_decide(before: float, after: float, warps: int, fits: bool) -> None:
-    assert _has_registers(before, after, warps, target("cuda:90")) == fits
+def test_registers_decide(words: float, warps: int, fits: bool) -> None:
+    assert _has_registers(words, warps, target("cuda:90")) == fits
 
 
 def test_clusters_stay() -> None:

@@ -80,7 +80,7 @@ def likely_warps(module: Module, gpu: str = "cuda:90") -> list[int]:
     [
         pytest.param({}, [4 * 4, 4 * 1], id="64 registers of 256 threads: four CTAs"),
         pytest.param({"partition": 8}, [2 * 4, 2 * 8], id="of 384 threads: two"),
-        pytest.param({"columns": 32}, [3 * 4, 3 * 1], id="both tensors and 16 registers more: three"),
+        pytest.param({"columns": 64}, [2 * 4, 2 * 1], id="128 registers of both tensors: two"),
         pytest.param(
             {"columns": 32, "renamed": True}, [4 * 4, 4 * 1], id="one tensor if registers are renamed"
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import triton.language as tl
 from plugin_support import CUDA, assembly, source
 
 from triton_linear.hook import pinned
+from triton_linear.lowering.target import targets
 from triton_linear.lowering.target.targets import TARGETS, target
 from triton_linear.setting import Options
 
@@ -28,6 +30,13 @@ def standardise(x, out, BM: tl.constexpr, BN: tl.constexpr):
 def compiled(**options: Any) -> Any:
     with pinned(Options(**options)):
         return triton.compile(source(standardise, 1024), target=CUDA, options={"num_warps": 8})
+
+
+@pytest.fixture(autouse=True)
+def _targets_of_other_tests() -> Iterator[None]:
+    targets._with_thresholds.cache_clear()
+    yield
+    targets._with_thresholds.cache_clear()
 
 
 @pytest.mark.parametrize(("small", "barriers"), [(1024, 3), (32, 3), (31, 5), (0, 5)])

@@ -123,10 +123,10 @@ SOME = [kernel for number, kernel in enumerate(KERNELS) if number % 5 in (0, 2)]
 """Kinds, GPUs, masks and numbers of warps are two and three, so that all are among these."""
 WIDER = {
     (name, gpu)
-    for name in ("copy", "columns", "pairs", "taken_apart", "turned")
+    for name in ("copy", "columns", "pairs", "sums", "taken_apart", "turned")
     for gpu in ("cuda:90", "hip:gfx942")
 }
-WIDER |= {("sums", "cuda:90"), ("volatile", "cuda:90")}
+WIDER |= {("volatile", "cuda:90")}
 """Kernels of which some become wider; of what is volatile only the store."""
 
 
