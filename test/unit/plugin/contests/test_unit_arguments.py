@@ -303,6 +303,15 @@ def test_what_triton_compiles_has_its_own_key(gpu: LaunchingDriver, monkeypatch:
     assert launch().hash == ours.hash
 
 
+def test_kernels_of_other_strides_have_other_keys_on_disk() -> None:
+    setting = Setting(EXACT, decided=NO_DECISIONS)
+    keys = {
+        contest_job.key_of("stock", setting, units)
+        for units in (NO_UNITS, Units((3,), (3,)), Units((2,), (2,)))
+    }
+    assert len(keys) == 3
+
+
 def test_units_are_what_the_cache_key_says() -> None:
     key = [("*fp32", "D"), ("constexpr", 1), ("i64", 1), ("i64", "D"), ("i64", ""), ("u1", None), ("i32", 1)]
     units = Units.of([*key, '("custom_pipeline", 1)'])
