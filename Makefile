@@ -70,6 +70,7 @@ lint: $(stamp)
 	@$(bin)/ruff check .
 	@$(bin)/ruff format --check .
 	@$(bin)/mypy --cache-dir build/mypy -p triton_linear
+	@$(bin)/mypy --cache-dir build/mypy -p bench.fuzz
 
 format: $(stamp)
 	@$(bin)/ruff check --fix-only .

@@ -1,7 +1,7 @@
 """Base classes that give values the display methods of Jupyter and IPython.
 
 `triton_linear.tools.view` draws the pictures. This package must not import it, because it is a higher layer and
-needs numpy and matplotlib, which a layout does not. So its functions are entry points of the group
+needs numpy, which a layout does not. So its functions are entry points of the group
 `triton_linear.notebook`, which are loaded when a notebook displays a value.
 """
 
@@ -27,7 +27,7 @@ class Pictured:
     __slots__ = ()
 
     def _repr_svg_(self) -> str | None:
-        """The layout as SVG; None without matplotlib, and a notebook then shows the `repr`."""
+        """The layout as SVG; None without the views, and a notebook then shows the `repr`."""
         svg_of = _view("svg")
         return None if svg_of is None else cast("str | None", svg_of(self))
 

@@ -15,7 +15,7 @@ import itertools
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,7 +120,7 @@ def lower(module: Any, target: str, last: str) -> Lowered:
     """
     check_stage(last, target)
     backend = backend_for(target)
-    options = backend.parse_options(options_of(module))
+    options = _parsed(backend, options_of(module))
     lowered = Lowered(metadata={"num_ctas": options.num_ctas})
 
     def watch(llvm_dialect: Any) -> None:
@@ -159,6 +159,14 @@ def options_of(module: Any) -> dict[str, Any]:
     if warps <= 0 or warps & (warps - 1):
         fail(f"ttg.num-warps = {warps} is not a power of two")
     return {"num_warps": warps, "num_ctas": module.get_int_attr("ttg.num-ctas") or 1}
+
+
+def _parsed(backend: Any, asked: Mapping[str, Any]) -> Any:
+    """The backend's options; fails with its reason if its GPU has no such kernels."""
+    try:
+        return backend.parse_options(asked)
+    except ValueError as error:
+        fail(f"{backend.target.backend}:{backend.target.arch} cannot compile the module: {error}")
 
 
 @contextmanager

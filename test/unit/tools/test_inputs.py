@@ -143,6 +143,13 @@ def test_a_module_without_a_kernel() -> None:
         compile_text(GOOD.replace("tt.func public", "tt.func private"), "k.ttgir", None, "llvm")
 
 
+def test_clusters_on_a_gpu_that_has_none() -> None:
+    attributes = '"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:80"'
+    text = f"module attributes {{{attributes}}} {{ tt.func public @k() {{ tt.return }} }}"
+    with pytest.raises(ToolError, match="cuda:80 cannot compile the module: num_ctas > 1 requires NVIDIA SM90"):
+        compile_text(text, "k.ttgir", None, "llvm")
+
+
 def test_more_registers_than_can_be_compiled() -> None:
     # As many elements as there are registers: copies have none on every release.
     text = GOOD.replace("sizePerThread = [2]", "sizePerThread = [16384]").replace("<64x", f"<{16384 * 32}x")

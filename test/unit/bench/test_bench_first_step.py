@@ -1,0 +1,53 @@
+"""First steps by the clock: what is compared with what."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench import first_step
+
+
+def test_each_way_begins_with_its_own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cold process has an empty folder of its own, a warm one that of a process of its side, a packed one
+    what was unpacked."""
+    ran: list[tuple[str, str, str]] = []
+
+    def run(command: list[str], env: Any = None, **_: Any) -> Any:
+        if "triton_linear.tools.cli" in command:
+            ran.append(("tool", *command[3:5]))
+            return SimpleNamespace()
+        side, seconds = command[4], command[-1]
+        ran.append((side, Path(env["TRITON_CACHE_DIR"]).name, seconds))
+        return SimpleNamespace(stdout=f"noise\n{json.dumps({'first': len(ran), 'later': 1.0})}\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    found = first_step.measured(tmp_path, "step", 2)
+    warm = str(first_step._SECONDS)
+    assert [each[:2] for each in ran[:2]] == [("stock", "stock"), ("plugin", "plugin")]
+    assert all(each[2] == warm for each in ran[:2]) and [each[1] for each in ran[2:4]] == ["pack", "unpack"]
+    assert {each[2] for each in ran[4:]} == {"0.0"}
+    assert sorted(each[:2] for each in ran[4:]) == sorted(
+        [("plugin", "packed"), ("plugin", "plugin"), ("stock", "stock")] * 2
+        + [(side, f"{side} {turn}") for side in ("stock", "plugin") for turn in (0, 1)]
+    )
+    assert all(len(times) == 2 for times in found["seconds"].values())
+
+
+def test_the_page_has_what_the_plugin_takes_of_stock_tritons_time() -> None:
+    seconds = {
+        "stock, cold": [2.0, 4.0, 3.0],
+        "plugin, cold": [3.3],
+        "stock, warm": [1.0],
+        "plugin, warm": [1.1],
+    }
+    result = {"device": "GPU", "cores": 16, "triton": "3.9.0", "date": "today", "turns": 3}
+    page = first_step.markdown(
+        {**result, "cases": [{"case": "a step", "seconds": seconds | {"plugin, packed": [0.9]}}]}
+    )
+    assert "| a step | 3.000 | 3.300 | 1.000 | 1.100 | 0.900 | 1.100 | 1.100 | 0.900 |" in page
