@@ -212,7 +212,30 @@ class _Made:
 
 
 def _compiled(job: Job) -> _Made | None:
-    """The kernel; None if it is stock Triton's anyway."""
+    """The kernel, specialised on strides if that can be compiled and fits; None if it is stock Triton's
+    anyway."""
+    if job.units.arguments:
+        try:
+            made = _made(job, specialised=True)
+            if made is not None and _fits(made, job):
+                return made
+        except Exception:
+            if job.setting.strict:
+                raise
+    return _made(job, specialised=False)
+
+
+def _fits(made: _Made, job: Job) -> bool:
+    """True if a kernel has room in shared memory. Raises ValueError for a GPU that is not known."""
+    from triton_linear.lowering.target.targets import target
+
+    name = f"{job.target.backend}:{job.target.arch}"
+    return bool(made.metadata["shared"] <= target(name).max_shared_bytes)
+
+
+def _made(job: Job, *, specialised: bool) -> _Made | None:
+    """The kernel by all of the backend's stages, from TTIR specialised on strides or from stock Triton's TTGIR;
+    None if it is not specialised, or stock Triton's anyway."""
     from triton._C.libtriton import (  # type: ignore[import-untyped, unused-ignore]
         get_cache_invalidating_env_vars,
     )
@@ -227,12 +250,14 @@ def _compiled(job: Job) -> _Made | None:
     backend.add_stages(stages, options, job.language)
     metadata = {"hash": job.key, "target": job.target, **vars(options), **get_cache_invalidating_env_vars()}
     metadata.update(job.metadata)
-    specialised = _specialised(job, backend, stages[FIRST], metadata)
-    if specialised is None:
-        module, files = _parsed(job.ttgir, backend), {FIRST: job.ttgir}
-    else:
-        module, ttir = specialised
+    files: dict[str, Any] = {FIRST: job.ttgir}
+    if not specialised:
+        module = _parsed(job.ttgir, backend)
+    elif found := _specialised(job, backend, stages[FIRST], metadata):
+        module, ttir = found
         files = {_SOURCE: ttir, FIRST: str(module)}
+    else:
+        return None
     names = list(stages)
     for name in names[names.index(FIRST) + 1 :]:
         stage = stages[name]
@@ -250,26 +275,19 @@ def _specialised(
 
     stage: Triton's own. metadata: gets what the stage adds, and under `SPECIALISED` the numbers of the strides
     among the arguments of a launch."""
-    if not job.units.arguments:
-        return None
     from triton_linear.dialect import bridge
-    from triton_linear.passes.analysis.strides import strides
     from triton_linear.passes.reductions.same_bits import same_bits
+    from triton_linear.passes.reductions.strides import strides
 
     def upstream(module: Any) -> Any:
         return bridge.to_upstream(module, bridge.upstream_context()).operation
 
-    try:
-        found = strides(upstream(_parsed(job.ttir, backend)), job.units.parameters)
-        if not found:
-            return None
-        ttir, added = unit_arguments.with_units(job.ttir, found), dict(metadata)
-        module = stage(_parsed(ttir, backend), added)
-        if not same_bits(upstream(_parsed(job.ttgir, backend)), upstream(module)):
-            return None
-    except Exception:
-        if job.setting.strict:
-            raise
+    found = strides(upstream(_parsed(job.ttir, backend)), job.units.parameters)
+    if not found:
+        return None
+    ttir, added = unit_arguments.with_units(job.ttir, found), dict(metadata)
+    module = stage(_parsed(ttir, backend), added)
+    if not same_bits(upstream(_parsed(job.ttgir, backend)), upstream(module)):
         return None
     metadata.update(added)
     metadata[SPECIALISED] = [number for number, each in zip(*job.units, strict=True) if each in found]

@@ -185,7 +185,7 @@ def held_values(
     Requires: `ops` are one operation and all operations inside it. `nvidia`: True if they are for an NVIDIA
     GPU. `counting`: the results whose bits count; None: all.
     """
-    forward = _copies_by_source(ops)
+    forward = copies_by_source(ops)
     backward: dict[Value, list[Value]] = {}
     for value, others in forward.items():
         for other in others:
@@ -235,7 +235,7 @@ def _all_values(ops: Sequence[Operation]) -> frozenset[Value]:
     return frozenset(itertools.chain(*(op.results for op in ops), *(block.arguments for block in blocks)))
 
 
-def _copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
+def copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
     """For each value, the values that may be equal to it or consist of its elements: results of changes of
     shape and layout, arguments and results of loops and branches, arguments in regions of reductions."""
     steps: dict[Value, list[Value]] = {}

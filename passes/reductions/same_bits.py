@@ -8,10 +8,7 @@ from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Valu
 from triton_linear.passes.analysis.influence import name_of
 from triton_linear.passes.reductions.held import KeptBits
 from triton_linear.passes.reductions.region import REDUCE, SCAN
-
-_DOTS = ("dot", "dot_scaled", "mma", "mma_scaled")
-"""How names of operations end that multiply matrices."""
-
+from triton_linear.passes.reductions.strides import DOTS
 
 _BY_THREAD = frozenset({"tt.atomic_cas", "tt.atomic_rmw", "tt.elementwise_inline_asm"})
 """Operations that may give other values in other threads, or beside other elements."""
@@ -32,7 +29,7 @@ def _deciding(module: Operation) -> Iterator[tuple[str, ...]]:
     for op in ops:
         name = name_of(op)
         combines = name in (REDUCE, SCAN) and kept.shows_order(op)
-        if combines or name in _BY_THREAD or name.endswith(_DOTS):
+        if combines or name in _BY_THREAD or name.endswith(DOTS):
             # A dot adds in the order that its operands' layouts have in registers; in memory they have none.
             yield name, *(str(value.type) for value in (*op.operands, *op.results) if _is_tensor(value))
         for value in op.results:

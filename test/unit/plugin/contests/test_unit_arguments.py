@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from triton_linear import contest_job
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.decisions import NO_DECISIONS, NONE
 from triton_linear.dialect import bridge
-from triton_linear.passes.analysis.strides import strides
 from triton_linear.passes.reductions.same_bits import same_bits
+from triton_linear.passes.reductions.strides import strides
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import NO_UNITS, Units, are_units, units_of, with_units
 
@@ -87,12 +88,84 @@ def masked(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
 
 
 @triton.jit
+def turned(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    tile = tl.load(x + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :])
+    tl.store(out + at, tile.trans())
+
+
+@triton.jit
 def advanced(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
-    """A stride of pointers in a loop is one all the same."""
+    """A stride of pointers that a loop carries is one all the same."""
     source = x + tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
-    for k in range(4):
-        tl.store(out + k * N * N + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :], tl.load(source))
+    best = tl.full((N, N), float("-inf"), tl.float32)
+    for _ in range(4):
+        best = tl.maximum(best, tl.load(source))
         source += N * column
+    tl.store(out + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :], best)
+
+
+@triton.jit
+def written_before(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """A load that is begun earlier would pass the store of the iteration before."""
+    at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    for k in range(4):
+        tile = tl.load(x + k * N * row + at)
+        tl.store(x + (k + 1) * N * row + at, tl.exp(tile))
+
+
+@triton.jit
+def counted_before(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """What waits for others by an atomic operation must not have loaded before."""
+    at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    total = tl.zeros((N, N), tl.float32)
+    for _ in range(4):
+        tl.atomic_add(out, 1.0, sem="acq_rel")
+        total = tl.maximum(total, tl.load(x + at))
+    tl.store(out + at, total)
+
+
+@triton.jit
+def read_again(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """A thread reads what it has written."""
+    at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    tl.store(out + at, tl.exp(tl.load(x + at)))
+    tl.store(x + at, tl.load(out + at))
+
+
+@triton.jit
+def fused(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """Which products are fused depends on how wide loads and stores are."""
+    at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    product = tl.load(x + at) * 3
+    tl.store(out + tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :], product + tl.load(x + N * N + at))
+
+
+@triton.jit
+def stored_sum(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """The same of what is stored."""
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    total = tl.load(x + at) * 3 + tl.load(x + N * N + at)
+    tl.store(out + tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column, total)
+
+
+@triton.jit
+def scaled(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """Dots are in between: they take what is loaded, and the sum of their products is behind a loop."""
+    at = tl.arange(0, N)[:, None] * row + tl.arange(0, N)[None, :] * column
+    total = tl.zeros((N, N), tl.float32)
+    for k in range(4):
+        left, right = tl.load(x + k * N * column + at), tl.load(x + k * N * row + at)
+        total += tl.dot(left, right) * tl.load(x + k)
+    tl.store(out + at, total)
+
+
+@triton.jit
+def compared(x, out, row: tl.int64, column: tl.int64, N: tl.constexpr):
+    """A pointer that becomes a number is no address alone."""
+    at = tl.arange(0, N)
+    far = (x + N * column).to(tl.int64) - x.to(tl.int64)
+    tl.store(out + at, tl.load(x + at * column), mask=at < far)
 
 
 @triton.jit
@@ -171,14 +244,37 @@ def test_the_code_of_a_launch_with_a_unit_stride_has_wide_accesses(folder: None)
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_layouts_that_bits_depend_on_stay(target: GPUTarget, folder: None) -> None:
-    kernels = {copied: True, count: True, multiplied: True, advanced: True, sums: False}
+    kernels = {copied: True, count: True, multiplied: True, advanced: True, scaled: True, sums: False}
     for kernel, taken in kernels.items():
         assert is_specialised(answered(kernel, target)[1]) == taken, kernel
 
 
-@pytest.mark.parametrize("kernel", [biased, carried, exponential, masked, numbered], ids=lambda k: k.__name__)
-def test_what_is_no_stride_is_read(kernel: Any, folder: None) -> None:
+OTHERS = [biased, carried, exponential, masked, numbered, compared]
+OTHERS += [written_before, counted_before, read_again, fused, stored_sum]
+
+
+@pytest.mark.parametrize("kernel", OTHERS, ids=lambda kernel: str(kernel.__name__))
+def test_what_may_change_more_than_addresses_is_read(kernel: Any, folder: None) -> None:
+    stock = compiled(kernel, TARGETS[1])
+    module = bridge.text_to_upstream(stock.asm["ttir"], bridge.upstream_context())
+    assert strides(module.operation, PARAMETERS) == [] or kernel is numbered
     assert not is_specialised(answered(kernel, TARGETS[1])[1])
+
+
+@pytest.mark.parametrize("fault", ["stage", "memory"])
+def test_what_cannot_be_specialised_is_compiled_as_ever(
+    fault: str, folder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("Triton's pass failed")
+
+    if fault == "stage":
+        monkeypatch.setattr(contest_job, "_specialised", broken)
+        monkeypatch.setattr(f"{__name__}.EXACT", replace(EXACT, strict=False))
+    else:
+        monkeypatch.setattr(contest_job, "_fits", lambda made, job: False)
+    _, ours = answered(turned, TARGETS[1])
+    assert ours is not None and not is_specialised(ours)
 
 
 def test_each_argument_is_judged_by_itself(folder: None) -> None:

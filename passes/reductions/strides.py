@@ -1,0 +1,166 @@
+"""Arguments of a kernel that are strides, and may be constants without a change of any bit.
+
+In TTIR, before layouts are chosen. Where a stride is known to be 1, Triton makes accesses wider, other layouts
+and more loads asynchronous. What else may follow from that, and is excluded here:
+
+- Anything but an address depends on the stride: a branch, a number of iterations, a mask, a float.
+- A load is begun earlier, as Triton pipelines it, than a write that it should see, or one thread no longer
+  reads what it has written: so no load may follow a write, in a loop either.
+- LLVM fuses other multiplications and additions, as its vectoriser starts from loads and stores and takes what
+  is between them: so no value of those accesses may come to a held value (`held`) but through a dot, and
+  nothing that is stored may come from one in the same block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from triton_linear.dialect.mlir_adapter import Operation, Value, operations, producers_of
+from triton_linear.passes.analysis.effects import computes, is_volatile
+from triton_linear.passes.reductions.held import Steps, copies_by_source, held_values
+from triton_linear.passes.reductions.region import REDUCE, SCAN
+
+DOTS = ("dot", "dot_scaled", "mma", "mma_scaled")
+"""How names of operations end that multiply matrices."""
+_LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
+_STORE = "tt.store"
+_LOOPS = ("scf.for", "scf.while")
+_OFFSET, _POINTER = "tt.addptr", "!tt.ptr"
+_MOVED = frozenset({"tt.broadcast", "tt.expand_dims", "tt.splat"})
+"""Operations that give their operand, of offsets or pointers."""
+_ARITHMETIC = frozenset(
+    {"arith.addi", "arith.extsi", "arith.extui", "arith.muli", "arith.subi", "arith.trunci"}
+)
+"""Operations that make offsets of strides."""
+_NO_WRITES = frozenset(
+    {
+        *("builtin.module", "tt.func", "tt.return", REDUCE, SCAN, "tt.reduce.return", "tt.scan.return"),
+        *("tt.get_program_id", "tt.get_num_programs", "tt.make_range", "tt.dot", "tt.dot_scaled"),
+        *(
+            "tt.addptr",
+            "tt.broadcast",
+            "tt.cat",
+            "tt.expand_dims",
+            "tt.gather",
+            "tt.histogram",
+            "tt.join",
+            "tt.reshape",
+        ),
+        *("tt.split", "tt.splat", "tt.trans", "tt.unsplat", "tt.make_tensor_descriptor"),
+    }
+)
+"""Operations that write nothing, besides elementwise ones and those of upstream's dialects."""
+
+
+def strides(module: Operation, numbers: Iterable[int]) -> list[int]:
+    """Those of a kernel's parameters that may be constants, by their numbers. Requires: TTIR."""
+    ops = operations(module)
+    if _reads_after_writing(ops):
+        return []
+    (kernel,) = (op for op in ops if op.name == "tt.func" and _is_public(op))
+    arguments = kernel.regions[0].blocks[0].arguments
+    flow = _Flow(ops)
+    return [number for number in numbers if flow.may_be_constant(arguments[number])]
+
+
+def _is_public(function: Operation) -> bool:
+    attributes = function.attributes
+    return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
+
+
+def _reads_after_writing(ops: Sequence[Operation]) -> bool:
+    """True if a load follows what may write, in the order that is written or in a loop; what writes and is
+    unknown counts as a load too."""
+    written = False
+    for op in ops:
+        if op.name in _LOOPS:
+            inside = operations(op)[1:]
+            if any(map(_writes, inside)) and any(_reads(each) for each in inside):
+                return True
+        if written and _reads(op):
+            return True
+        written = written or _writes(op)
+    return False
+
+
+def _reads(op: Operation) -> bool:
+    return op.name in _LOADS or (_writes(op) and op.name != _STORE)
+
+
+def _writes(op: Operation) -> bool:
+    """True if an operation may write, wait, or do anything else that a load may not pass."""
+    if op.name in _LOADS:
+        return op.name == "tt.load" and is_volatile(op)
+    if op.name in _NO_WRITES or op.name.startswith(("arith.", "math.", "scf.", "cf.", "ub.")):
+        return False
+    return not computes(op)
+
+
+class _Flow:
+    """Where values of a kernel come to."""
+
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        self._copies: Steps = copies_by_source(ops)
+        self._held = held_values(ops, nvidia=False)
+        self._producers = producers_of(ops)
+
+    def may_be_constant(self, argument: Value) -> bool:
+        """True if an argument reaches addresses of loads and stores, nothing else, and whatever these load and
+        store is not held."""
+        accesses: list[Operation] = []
+        seen: set[Value] = set()
+        pending = [(argument, False)]
+        while pending:
+            value, is_pointer = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if is_pointer:  # also what a loop carries
+                pending += [(copy, True) for copy in self._copies.get(value, ()) if _POINTER in str(copy.type)]
+            for use in value.uses:
+                op: Operation = use.owner.operation
+                if op.name in _MOVED or (op.name in _ARITHMETIC and not is_pointer):
+                    pending += [(result, is_pointer) for result in op.results]
+                elif op.name == _OFFSET and use.operand_number == (0 if is_pointer else 1):
+                    pending.append((op.results[0], True))
+                elif is_pointer and op.name in ("tt.load", _STORE) and use.operand_number == 0:
+                    accesses.append(op)
+                elif not (is_pointer and op.name.startswith("scf.")):  # whose results are copies
+                    return False
+        return bool(accesses) and not any(map(self._touches_held, accesses))
+
+    def _touches_held(self, access: Operation) -> bool:
+        """True if a value that is loaded comes to a held one, or one that is stored from one in its block."""
+        if access.name == _STORE:
+            return any(value in self._held for value in self._made_of(access.operands[1], access))
+        return any(value in self._held for value in self._reached(access.results))
+
+    def _made_of(self, value: Value, at: Operation) -> Iterator[Value]:
+        """A value, and those of the same block as `at` that it is computed from."""
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            yield value
+            producer = self._producers.get(value)
+            if producer is not None and producer.block == at.block and not producer.name.startswith("scf."):
+                pending += producer.operands
+
+    def _reached(self, values: Iterable[Value]) -> set[Value]:
+        """Values, and what they come to but through dots."""
+        found: set[Value] = set()
+        pending = list(values)
+        while pending:
+            value = pending.pop()
+            if value in found:
+                continue
+            found.add(value)
+            pending += self._copies.get(value, ())
+            for use in value.uses:
+                op = use.owner.operation
+                if not op.name.endswith(DOTS):
+                    pending += op.results
+        return found
