@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import triton
 import triton.language as tl
 from plugin_support import CUDA, assembly, source
+from triton import knobs
 
 from triton_linear.hook import pinned
-from triton_linear.lowering.target import targets
-from triton_linear.lowering.target.targets import TARGETS, target
+from triton_linear.lowering.emit import scratch
 from triton_linear.setting import Options
 
 
@@ -32,17 +30,11 @@ def compiled(**options: Any) -> Any:
         return triton.compile(source(standardise, 1024), target=CUDA, options={"num_warps": 8})
 
 
-@pytest.fixture(autouse=True)
-def _targets_of_other_tests() -> Iterator[None]:
-    targets._with_thresholds.cache_clear()
-    yield
-    targets._with_thresholds.cache_clear()
-
-
 @pytest.mark.parametrize(("small", "barriers"), [(1024, 3), (32, 3), (31, 5), (0, 5)])
 def test_three_reductions_in_a_row(small: int, barriers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TARGETS, "cuda:90", replace(target("cuda:90"), small_scratch=small))
-    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    arranged = scratch.arranged
+    monkeypatch.setattr(scratch, "arranged", lambda *given: arranged(*given[:-1], small))
+    monkeypatch.setattr(knobs.compilation, "always_compile", True)
     kernel = compiled(cache=False)
     assert len(re.findall(r"\bbar(?:rier)?(?:\.cta)?\.sync\b", assembly(kernel))) == barriers
     assert kernel.metadata.shared == (64 if barriers == 3 else 32)
