@@ -37,9 +37,10 @@ class Units(NamedTuple):
         """
         units, parameters, constants = [], [], 0
         for number, each in enumerate(specialization):
-            type_, known = ("", None) if isinstance(each, str) else each  # the key of a hook is a text
+            # What a hook of stages adds to the key ("custom_pipeline") is a text.
+            type_, known = ("", None) if isinstance(each, str) else each
             if not isinstance(type_, str) or type_.startswith("tensordesc"):
-                break  # which is several parameters
+                break  # several parameters of the compiled function: none behind it is specialised
             constants += type_ == "constexpr"
             if type(known) is int and known == 1 and type_ != "constexpr":
                 units.append(number)
@@ -51,7 +52,8 @@ NO_UNITS: Final = Units()
 
 
 class _Attributes(dict[Any, Any]):
-    """What Triton knows of a kernel's parameters, by their paths, and the units of the launch."""
+    """What Triton knows of a kernel's parameters, by their paths, and the units of the launch, which
+    `_do_compile` is not given."""
 
     units: Units = NO_UNITS
 
