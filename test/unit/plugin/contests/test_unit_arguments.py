@@ -225,9 +225,7 @@ def arithmetic(kernel: Any) -> Counter[str]:
     """How many products and sums of floats there are, and how many of both in one, however packed."""
     text = kernel.asm.get("ptx") or kernel.asm["amdgcn"]
     found: Counter[str] = Counter()
-    for packed, kind, two in re.findall(
-        r"\b(?:v_(pk_)?)?(fma|mul|add|sub)c?[._]\S*?f(?:16|32|64)(x2)?\b", text
-    ):
+    for packed, kind, two in re.findall(r"\b(?:v_(pk_)?)?(fma|mul|add|sub)c?[._]\S*?f(?:16|32|64)(x2)?", text):
         found[kind] += 2 if packed or two else 1
     return found
 
