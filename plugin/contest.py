@@ -155,6 +155,8 @@ class _Contest:
             answer = Answer(failure=f"the process that compiled ours ended: {answer}")
         for report in answer.reports:
             Outlets(self._setting, report.target).tell(report)
+        if answer.note:
+            _log.warning("%s: %s", self._called, answer.note)
         kernel = self._stock()
         if kernel is None:
             return  # the program no longer has it

@@ -134,10 +134,11 @@ class Job:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a job. differs: the kernel is in Triton's cache, and is another one than stock Triton's.
-    failure: why there is none; "" if the job was done."""
+    failure: why there is none; "" if the job was done. note: what failed and was done in another way."""
 
     differs: bool = False
     failure: str = ""
+    note: str = ""
     reports: tuple[Report, ...] = ()
 
 
@@ -190,12 +191,12 @@ def _answer(job: Job) -> Answer:
     from triton_linear.hook import pinned
 
     with pinned(job.setting) as reports:
-        made = _compiled(job)
+        made, note = _compiled(job)
         differs = made is not None and _digest(made.binary) != job.code
         if made is not None and differs:
             _put(job, made)
     store.write(job.key, {"differs": differs})
-    return Answer(differs, reports=tuple(reports))
+    return Answer(differs, note=note, reports=tuple(reports))
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,18 +212,20 @@ class _Made:
         return code
 
 
-def _compiled(job: Job) -> _Made | None:
-    """The kernel, specialised on strides if that can be compiled and fits; None if it is stock Triton's
-    anyway."""
+def _compiled(job: Job) -> tuple[_Made | None, str]:
+    """The kernel, specialised on strides if that can be compiled and fits, None if it is stock Triton's anyway;
+    and what failed when it was to be specialised, or ""."""
+    note = ""
     if job.units.arguments:
         try:
             made = _made(job, specialised=True)
             if made is not None and _fits(made, job):
-                return made
-        except Exception:
+                return made, note
+        except Exception as error:
             if job.setting.strict:
                 raise
-    return _made(job, specialised=False)
+            note = f"it is not specialised on strides: {type(error).__name__}: {error}"
+    return _made(job, specialised=False), note
 
 
 def _fits(made: _Made, job: Job) -> bool:

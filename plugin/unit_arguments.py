@@ -6,8 +6,8 @@ argument all the same. So where a stride of 1 is annotated, Triton does not see 
 other, and loads them one by one.
 
 A kernel of a contest is launched under that key alone. So its code may be specialised: a parameter that is a
-stride (`passes.analysis.strides`) is replaced by a constant in Triton's first module (TTIR), from which Triton
-then chooses layouts. What comes of it takes part in the contest if all bits stay (`same_bits`).
+stride (`passes.reductions.strides`) becomes a constant in Triton's first module (TTIR), from which Triton then
+chooses layouts. The result is in the contest if all bits stay (`same_bits`).
 """
 
 from __future__ import annotations

@@ -157,8 +157,9 @@ def _is_short(op: Operation) -> bool:
 
 
 def _pays(assignment: Assignment, gpu: Target) -> bool:
-    """Whether an assignment is worth it: the whole gets shorter by a margin, or on a GPU whose clocks were
-    measured by anything, if conversions go or become much less and memory has no more to do."""
+    """Whether an assignment is worth it: the module's clocks fall by a margin. On a GPU whose clocks were
+    measured any saving suffices where conversions go or become much cheaper, and global memory has no more to
+    do."""
     before, after = assignment.before, assignment.after
     ratio = after.clocks / max(1.0, before.clocks)
     costs = assignment.edges.values()

@@ -101,6 +101,7 @@ class _Flow:
 
     def __init__(self, ops: Sequence[Operation]) -> None:
         self._copies: Steps = copies_by_source(ops)
+        # TTIR does not name its GPU: what is held on any is.
         self._held = held_values(ops, nvidia=False)
         self._producers = producers_of(ops)
 

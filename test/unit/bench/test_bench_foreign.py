@@ -133,8 +133,7 @@ def test_what_stock_triton_does_wrong_is_no_failure_of_the_plugin(result: str) -
 def test_winners_come_first_and_losers_are_there() -> None:
     rows = [row(f"p.k{key}", key) for key in "abc"]
     times = [measured("a", 0.9), measured("b", 1.5), measured("c", 1.0), measured("elsewhere")]
-    one = record(*rows, measured={"kernels": times})
-    text = report.markdown(whole(one, device="X"))
+    text = report.markdown(whole(record(*rows, measured={"kernels": times}), device="X"))
     assert text.index("`kb`") < text.index("`kc`") < text.index("`ka`")
     assert text.index("`kernel`") < text.index("`kc`")  # Compiled on the GPU machine alone.
     assert "2 above 1.02, 1 below 0.98" in text
