@@ -44,9 +44,9 @@ def test_docstrings(name: str) -> None:
     assert result.failed == 0
 
 
-@pytest.mark.parametrize("document", ["algebra.md", "lowerings.md"])
+@pytest.mark.parametrize("document", ["algebra.md", "lowerings.md", "policy.md"])
 def test_documents(document: str) -> None:
-    result = doctest.testfile(str(ROOT / "docs" / document), module_relative=False)
+    result = doctest.testfile(str(ROOT / "docs" / "builders" / document), module_relative=False)
     assert result.attempted > 0
     assert result.failed == 0
 
