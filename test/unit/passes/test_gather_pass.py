@@ -23,8 +23,7 @@ from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.lowering.plan.plans import Cost
+from triton_linear.lowering.plan.plans import Cost, SharedPlan
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.gather import LowerGathers, _Choice
