@@ -43,7 +43,6 @@ from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.plan import AssignmentPrice, assign
 from triton_linear.passes.contraction.contract import PermuteContraction
-from triton_linear.passes.fixes.narrow_operands import NarrowOperands
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import unfit
 from triton_linear.passes.framework.run import run_passes
@@ -65,7 +64,7 @@ _TARGET = re.compile(r'ttg\.target"? = "([^"]+)"')
 _FOREIGN = 60
 _NAMED = 3
 STOCK = "as it is"
-_PRICED = (NarrowOperands, PermuteContraction, AssignLayouts, SplitReductions, LowerLocal)
+_PRICED = (PermuteContraction, AssignLayouts, SplitReductions, LowerLocal)
 """The passes behind which the model prices a module."""
 
 

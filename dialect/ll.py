@@ -60,7 +60,6 @@ GATHER = "ll.gather"
 WIDENED = "ll.widened"
 EARLY = "ll.early"
 PARTS = "ll.parts"
-NARROWED = "ll.narrowed"
 AWAITED = "ll.awaited"
 ARRANGED = "ll.arranged"
 STAGED = "ll.staged"
@@ -70,7 +69,7 @@ PARTIALS = "ll.partials"
 AGREE = "ll.agree"
 OWN = "ll.own"
 
-CHANGES = (AWAITED, NARROWED, ARRANGED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS, EARLY)
+CHANGES = (AWAITED, ARRANGED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS, EARLY)
 """Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 DEFINITION = """

@@ -26,7 +26,6 @@ from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
 from triton_linear.passes.epilogues.split_epilogues import SplitEpilogues
 from triton_linear.passes.fixes.await_operands import AwaitOperands
-from triton_linear.passes.fixes.narrow_operands import NarrowOperands
 from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.planning import function_of
@@ -58,8 +57,8 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
         passes.append(DeferReductions(exact))
     if options.chooses_layouts or options.stages_accesses:
         passes.append(SplitEpilogues())
-    if options.chooses_layouts and not exact:  # both change the order in which a dot adds its products
-        passes += [NarrowOperands(), PermuteContraction(target, limit)]
+    if options.chooses_layouts and not exact:  # it changes the order in which a dot adds its products
+        passes.append(PermuteContraction(target, limit))
     if options.assign and options.stages_accesses:
         passes.append(ArrangeMemory(target))
     if options.chooses_layouts:

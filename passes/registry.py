@@ -14,7 +14,6 @@ from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.epilogues.split_epilogues import SplitEpilogues
 from triton_linear.passes.fixes.await_operands import AwaitOperands
-from triton_linear.passes.fixes.narrow_operands import NarrowOperands
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions
@@ -36,7 +35,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-load-early": LoadEarly,
     "linear-lower-gathers": LowerGathers,
     "linear-lower-local": LowerLocal,
-    "linear-narrow-operands": NarrowOperands,
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,

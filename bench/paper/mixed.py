@@ -197,9 +197,8 @@ def report(records: Mapping[str, Record]) -> Part:
         "",
         f"Triton {before['triton']} is compiled for {before['target']} and not run, which can only flatter it. "
         "*legacy* is today's Triton with conversions as that version had them: that alone costs no case, if "
-        "its column is as stock's. Before 3.9, stock Triton has no code for the layout that it gives to "
-        "products of doubles with integers of 8 or 16 bits; the plugin gives them another "
-        "(`linear-narrow-operands`).",
+        "its column is as stock's. Before 3.9, Triton has no code for the layout that it gives to products of "
+        "doubles with integers of 8 or 16 bits.",
         "",
         *table(
             f"pair | cases | Triton {before['triton']} compiles | {' | '.join(columns)}",

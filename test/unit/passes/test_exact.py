@@ -38,7 +38,7 @@ def test_a_real_module_keeps_what_decides_about_bits(path: Path) -> None:
     stock = upstream(text)
     root = passed(text, EXACT)
     assert that_round(root) == that_round(stock)
-    assert not any(mark in root.operation.attributes for mark in (ll.PERMUTED, ll.NARROWED))
+    assert ll.PERMUTED not in root.operation.attributes
     assert same_bits(stored(stock), root)
     held = held_values(operations(root.operation), target_of(root).startswith("cuda"))
     conversions = [each for each in named(root, CONVERT) if each.results[0] in held]
@@ -279,5 +279,5 @@ def test_only_reductions_in_any_order_are_taken_apart(operation: str, apart: boo
 
 def test_passes_that_change_what_a_dot_adds_first_are_left_out() -> None:
     names = [[each.name for each in pipeline(options, "cuda:90")] for options in (DEFAULT, EXACT)]
-    assert set(names[0]) - set(names[1]) == {"linear-narrow-operands", "linear-permute-contraction"}
+    assert set(names[0]) - set(names[1]) == {"linear-permute-contraction"}
     assert names[1] == [name for name in names[0] if name in names[1]]

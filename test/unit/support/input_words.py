@@ -121,7 +121,7 @@ TARGETS = (
 PASSES = (
     *("linear-assign-layouts", "linear-attach-layouts", "linear-fold-conversions", "linear-select-lowering"),
     *("linear-outline-conversions", "linear-free-conversions", "linear-permute-contraction"),
-    *("linear-narrow-operands", "linear-await-operands"),
+    "linear-await-operands",
 )
 UPSTREAM = (
     "cse",
