@@ -20,7 +20,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     from triton_linear.tools.verify.command import verify_modules
     from triton_linear.tools.verify.stock import verify_stock
 
-    named_texts = modules(arguments.file, arguments.arguments)
+    named_texts = modules(arguments.file, arguments.arguments, arguments.target)
     if arguments.lowering != "stock":
         options = pipeline_options(arguments)
         return verify_modules(named_texts, arguments.target, arguments.json, options, arguments.sources)

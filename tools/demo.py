@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import argparse
 import linecache
-import os
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import triton
@@ -32,6 +29,7 @@ from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import Compilation, compile_text
 from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.verify.command import Checked, check
 from triton_linear.tools.verify.words import short_encoding, short_type
 
@@ -48,21 +46,6 @@ def compile_kernel(spec: KernelSpec, target: str) -> tuple[str, Compilation, lis
     last = "ptx" if target.startswith("cuda") else "amdgcn"
     compilation = compile_text(stock.asm["ttgir"], f"{spec.name}.ttgir", target, last)
     return stock.asm["ttgir"], compilation, check(compilation)
-
-
-@contextmanager
-def empty_cache() -> Iterator[None]:
-    """Use an empty folder as Triton's cache in the block, so that every kernel is compiled."""
-    before = os.environ.get("TRITON_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TRITON_CACHE_DIR"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["TRITON_CACHE_DIR"]
-            else:
-                os.environ["TRITON_CACHE_DIR"] = before
 
 
 def table_of(target: str, width: int) -> Table:

@@ -57,7 +57,7 @@ class Condition:
         """The count in these reports."""
         match self.counted:
             case "shared memory":
-                return max((kernel.peak for report in reports for kernel in report.shared_memory), default=0)
+                return max((kernel.bytes for report in reports for kernel in report.shared_memory), default=0)
             case "accesses":
                 return sum(self._includes(access) for report in reports for access in report.accesses)
             case "reductions":

@@ -18,10 +18,10 @@ from triton_linear.tools.explain.render_memory import (
     access,
     field,
     head,
-    ledger,
     reduction,
     wavefronts_text,
 )
+from triton_linear.tools.support.console import WIDTH
 from triton_linear.tools.verify.words import count
 
 _COLOURS = {
@@ -33,7 +33,6 @@ _COLOURS = {
     "cluster-shared": "red",
     "stock": "magenta",
 }
-WIDTH = 110
 MOST_OF_TITLE = 74
 """The number of characters of a title that fit on a terminal of 80 columns."""
 
@@ -121,7 +120,7 @@ def times(report: Measured) -> RenderableType:
 
 def module(report: ModuleReport, top: int | None) -> RenderableType:
     """Render a module: its conversions, accesses to shared memory and reductions, the most expensive in the
-    deepest loops first, and the users of shared memory.
+    deepest loops first.
     """
     kinds: dict[str, int] = {}
     for one in report.conversions:
@@ -144,7 +143,9 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     if report.tensor_memory:
         parts += [Text(), Text("tensor memory", "bold underline"), *map(Text, report.tensor_memory)]
     for kernel in report.shared_memory:
-        parts += [Text(), ledger(kernel)]
+        if kernel.bytes or kernel.stock:
+            stock = "" if kernel.stock is None else f", {kernel.stock} by stock Triton"
+            parts += [Text(), Text(f"shared memory of {kernel.kernel}: {kernel.bytes} bytes{stock}", "bold")]
     if report.measured is not None:
         devices = ", ".join(dict.fromkeys(one.device for one in report.measured))
         parts += [
