@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+RUN = "diff.command"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `diff`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+RUN = "view.command"
 FORMATS = ("text", "svg", "html")
 VIEWS = ("tensor", "hardware", "memory", "matrix")
 

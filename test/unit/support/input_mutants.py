@@ -380,12 +380,9 @@ def flag_case(rng: random.Random) -> Case:
         lambda: [
             "verify",
             FILE,
-            rng.choice(("--json", "--frob", "-", "--json=1", "--targ=cuda:90", "/no/such")),
+            rng.choice(("--lowering=x", "--frob", "-", "--json=1", "--targ=cuda:90", "/no/such")),
         ],
         lambda: ["verify", rng.choice(("/", "", "/no/such", "/dev/null", "/proc/self/mem"))],
-        lambda: ["demo", "--targets", rng.choice(TARGETS[9:])],
-        lambda: ["demo", rng.choice(("--frob", "--output", "--targets", "x"))],
-        lambda: ["demo", "--output", rng.choice(("/dev/null", "/proc/x", FILE)), "--targets", "cuda:90"],
         lambda: ["tune", script],
         lambda: ["tune", f"--seconds={number()}", f"--grids={number()}", script],
         lambda: ["tune", "-m", rng.choice(("no.such.module", "", "..", "triton_linear.nothing"))],
@@ -414,7 +411,7 @@ def flag_case(rng: random.Random) -> Case:
             rng.choice(("--view=x", "--rows=x", "--rows=-1", "--format=gif")),
         ],
         lambda: ["view", LAYOUTS[0], "--shape=64", "-o", rng.choice(("/", "/no/such/x.svg", "/proc/x.png"))],
-        lambda: ["version", rng.choice(("x", "--frob", "--json"))],
+        lambda: ["status", rng.choice(("x", "--frob", "/"))],
         lambda: [rng.choice(("", "nothing", "--frob", "-h=1", "--version=2", "verif"))],
         lambda: [],
     )

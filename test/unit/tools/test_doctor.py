@@ -96,7 +96,7 @@ def test_a_nightly_is_refused_tried_out_taken_and_forgotten(nightly: Path, tmp_p
     taken = compiled()
     assert taken.stdout == "True\n('converted', 1)\n", taken.stderr
     assert "triton_linear" not in taken.stderr
-    version = run(["-m", "triton_linear.tools.cli", "version"], tmp_path, nightly).stdout
+    version = run(["-m", "triton_linear.tools.cli", "status"], tmp_path, nightly).stdout
     assert f"by 'triton-linear doctor', run quickly, it keeps to the rules of {RULES}" in version
     assert "linear-select-lowering" in version
 
