@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import linecache
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from triton_linear.report import NOOP
-from triton_linear.tools.diff.assembly import WIDE, Where
-from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, same_code
-from triton_linear.tools.diff.resources import TimedLoop
+from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, Where, same_code
 from triton_linear.tools.explain.records import ConversionReport, Figures
 
 LOWER_IS_WORSE = ("occupancy",)
@@ -38,8 +36,7 @@ class Figure:
 class Line:
     """A source line on both sides.
 
-    layouts, conversions: whether they differ. instructions: the kinds whose counts or widths differ.
-    narrower: the kinds of accesses that are narrower in B.
+    layouts, conversions: whether they differ. narrower: the accesses for which fewer bytes lie in a row in B.
     """
 
     where: Where
@@ -47,19 +44,18 @@ class Line:
     b: LineFacts
     layouts: bool
     conversions: bool
-    instructions: tuple[str, ...]
     narrower: tuple[str, ...]
 
     @property
     def differs(self) -> tuple[str, ...]:
         """The names of what differs."""
-        return (*self.instructions, *["conversions"] * self.conversions, *["layouts"] * self.layouts)
+        return (*["conversions"] * self.conversions, *["layouts"] * self.layouts)
 
     @property
     def weight(self) -> tuple[bool, ...]:
         """The sort key of lines; the highest comes first."""
         more = len(moving(self.b)) > len(moving(self.a))
-        return bool(self.narrower), more, self.conversions, bool(self.instructions)
+        return bool(self.narrower), more, self.conversions
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class Pair:
     b: CompiledKernel
     same_code: bool
     figures: tuple[Figure, ...]
-    loops: tuple[tuple[TimedLoop | None, TimedLoop | None], ...]
+    loops: tuple[tuple[int | None, int | None], ...]
     every_line: tuple[Line, ...]
     narrower: tuple[str, ...]
 
@@ -155,7 +151,7 @@ def lowering(conversion: ConversionReport) -> str:
     return "shuffle" if figures.shuffles else "registers" if figures.alu else NOOP
 
 
-def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[tuple[TimedLoop | None, TimedLoop | None], ...]:
+def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[tuple[int | None, int | None], ...]:
     """Pairs of loops: in order if both sides have the same number, else the loop with the most clocks of
     each; none if the loops of one side are not known.
     """
@@ -164,7 +160,7 @@ def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[tuple[TimedLoop | None
         return ()
     if len(first) == len(second):
         return tuple(zip(first, second, strict=True))
-    longest = [max(side, key=lambda loop: loop.clocks, default=None) for side in (first, second)]
+    longest = [max(side, default=None) for side in (first, second)]
     return ((longest[0], longest[1]),)
 
 
@@ -173,19 +169,13 @@ def _lines(a: CompiledKernel, b: CompiledKernel) -> Iterator[Line]:
     others = {place(where): facts for where, facts in b.lines.items()}
     for where in sorted(a.lines.keys() | others.keys()):
         first, second = (side.get(where, LineFacts()) for side in (a.lines, others))
-        kinds = tuple(
-            kind
-            for kind in dict.fromkeys((*first.instructions, *second.instructions))
-            if first.instructions.get(kind) != second.instructions.get(kind)
-        )
         yield Line(
             where,
             first,
             second,
             {one.key for one in first.layouts} != {one.key for one in second.layouts},
             _moves(first) != _moves(second),
-            kinds,
-            narrower(first.instructions, second.instructions),
+            narrower(first, second),
         )
 
 
@@ -224,14 +214,17 @@ def _once(lines: Sequence[str]) -> dict[str, int]:
     return {text: number for number, text in enumerate(lines, 1) if times[text] == 1}
 
 
-def narrower(a: Mapping[str, Counter[int]], b: Mapping[str, Counter[int]]) -> tuple[str, ...]:
-    """The kinds of accesses that both sides have and whose mean width is smaller in B.
-
-    >>> narrower({"global loads": Counter({128: 2})}, {"global loads": Counter({32: 8})})
-    ('global loads',)
-    """
-    return tuple(kind for kind in WIDE if a.get(kind) and b.get(kind) and _mean(b[kind]) < _mean(a[kind]))
+ACCESSES = ("tt.load", "tt.store", "tt.descriptor_load", "tt.descriptor_store")
 
 
-def _mean(widths: Counter[int]) -> float:
-    return sum(bits * count for bits, count in widths.items()) / max(1, widths.total())
+def narrower(a: LineFacts, b: LineFacts) -> tuple[str, ...]:
+    """The accesses that both sides have, and for which fewer bytes lie in a row in a thread of B."""
+    least = [
+        {name: min(one.run for one in line.layouts if one.operation == name) for name in _accesses(line)}
+        for line in (a, b)
+    ]
+    return tuple(name for name, run in least[1].items() if run < least[0].get(name, 0))
+
+
+def _accesses(line: LineFacts) -> Iterator[str]:
+    return (one.operation for one in line.layouts if one.operation in ACCESSES)

@@ -1,11 +1,10 @@
-"""The compiled kernels of a side: what `explain` says of each, its layouts, its instructions by line, and the
-resources that it takes."""
+"""The compiled kernels of a side: what `explain` says of each, its layouts by line, and the resources that it
+takes."""
 
 from __future__ import annotations
 
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,17 +22,18 @@ from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
-from triton_linear.tools.diff.assembly import Where, instructions
 from triton_linear.tools.diff.resources import Resources, resources
 from triton_linear.tools.explain.anchors import REASONS, name_of
 from triton_linear.tools.explain.collect import explained_module
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport
-from triton_linear.tools.explain.words import in_words
+from triton_linear.tools.explain.words import in_words, vector_of
 from triton_linear.tools.support.compile import kernel_modules, kernels, place_of, read_module, set_target
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.verify.words import short_encoding
 
+Where = tuple[str, int]
+"""A file and a line; line 0 if the line is not known."""
 AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False, staged=False)
 """The options of the passes for a kernel of stock Triton: they change nothing."""
 _NOT_ANCHORS = (CONVERT, "tt.call", "tt.return")
@@ -42,12 +42,13 @@ _NOT_ANCHORS = (CONVERT, "tt.call", "tt.return")
 @dataclass(frozen=True)
 class Layout:
     """The layout of an operation's tensor: the operation's name, the tensor's shape and element, its
-    encoding."""
+    encoding. run: the bytes that lie in a row in a thread's first registers."""
 
     operation: str
     tensor: str
     encoding: str
     words: str
+    run: int
     linear: LinearLayout = field(repr=False)
 
     @property
@@ -58,12 +59,10 @@ class Layout:
 
 @dataclass
 class LineFacts:
-    """The layouts, conversions and instructions of a source line. instructions: for each kind, the number of
-    those of each width in bits."""
+    """The layouts and conversions of a source line."""
 
     layouts: list[Layout] = field(default_factory=list)
     conversions: list[ConversionReport] = field(default_factory=list)
-    instructions: dict[str, Counter[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,6 @@ class CompiledKernel:
     binary: bytes
     resources: Resources
     lines: Mapping[Where, LineFacts]
-
-    def instructions(self) -> dict[str, Counter[int]]:
-        """Instructions of all lines."""
-        total: dict[str, Counter[int]] = {}
-        for line in self.lines.values():
-            for kind, widths in line.instructions.items():
-                total.setdefault(kind, Counter()).update(widths)
-        return total
 
 
 def compiled_kernels(
@@ -124,8 +115,6 @@ def _compiled(module: Module, file: str, target: str, options: Options | None) -
             at(where).layouts.append(layout)
     for conversion in report.conversions:
         at((conversion.place.file, conversion.place.line)).conversions.append(conversion)
-    for one in instructions(assembly):
-        at(one.where).instructions.setdefault(one.kind, Counter())[one.bits] += 1
     used = resources(binary, assembly, made.metadata.shared, report.num_warps, target_called(target))
     return CompiledKernel(name, text, report, left, assembly, binary, used, lines)
 
@@ -165,8 +154,10 @@ def layouts(module: Module) -> Iterator[tuple[Where, Layout]]:
             continue
         file, line, _ = user_position(str(op.location))
         tensor = f"{'x'.join(map(str, type_.shape))}x{type_.element_type}"
-        words = in_words(linear, _bits(type_))
-        yield (file, line), Layout(op.name, tensor, short_encoding(str(type_)), words, linear)
+        bits = _bits(type_)
+        run = vector_of(linear)[1] * bits // 8
+        encoding = short_encoding(str(type_))
+        yield (file, line), Layout(op.name, tensor, encoding, in_words(linear, bits), run, linear)
 
 
 def _values(op: Operation) -> list[Any]:

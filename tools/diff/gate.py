@@ -63,10 +63,10 @@ class Condition:
 
 
 def _clocks(pair: Pair) -> tuple[int | None, str]:
-    grown = [(b.clocks - a.clocks, a, b) for a, b in pair.loops if a is not None and b is not None]
+    grown = [(b - a, a, b) for a, b in pair.loops if a is not None and b is not None]
     if not grown:
         sides = (pair.a, pair.b)
         none = all(side.resources.loops == () and side.report.target.startswith("cuda") for side in sides)
         return (0, "no loop") if none else (None, "clocks of loops are")
-    worse, a, b = max(grown, key=lambda one: one[0])
-    return worse, f"a loop of {a.clocks} clocks in A, {b.clocks} in B"
+    worse, a, b = max(grown)
+    return worse, f"a loop of {a} clocks in A, {b} in B"

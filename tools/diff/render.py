@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triton_linear.tools.diff.assembly import WIDE, Where
 from triton_linear.tools.diff.compare import Comparison, Line, Pair, counted, lowering, moving
-from triton_linear.tools.diff.compiled import Layout, LineFacts
-from triton_linear.tools.diff.resources import TimedLoop
+from triton_linear.tools.diff.compiled import LineFacts, Where
 from triton_linear.tools.diff.sides import Side
 from triton_linear.tools.explain.records import ConversionReport, Place
 from triton_linear.tools.explain.render import figures_text
@@ -84,21 +82,10 @@ def _rows(pair: Pair) -> Iterator[tuple[str, str, str, str]]:
     for one in pair.figures:
         a, b = ("not known" if value is None else str(value) for value in (one.a, one.b))
         yield _UNITS.get(one.name, one.name), a, b, _sign(one.worse)
-    for loops in pair.loops:
-        known = [loop for loop in loops if loop is not None]
-        if known:
-            worse = known[1].clocks - known[0].clocks if len(known) == 2 else None
-            yield (
-                f"clocks of the loop at {_place(known[0].where)}",
-                _clocks(loops[0]),
-                _clocks(loops[1]),
-                _sign(worse),
-            )
-    first, second = pair.a.instructions(), pair.b.instructions()
-    for kind in dict.fromkeys((*WIDE, *first, *second)):
-        if kind in first or kind in second:
-            sign = _NARROWER if kind in pair.narrower else ""
-            yield kind, widths(first.get(kind)), widths(second.get(kind)), sign
+    for number, loops in enumerate(pair.loops, 1):
+        a, b = ("none" if clocks is None else str(clocks) for clocks in loops)
+        worse = None if None in loops else (loops[1] or 0) - (loops[0] or 0)
+        yield f"clocks of loop {number}" if len(pair.loops) > 1 else "clocks of the loop", a, b, _sign(worse)
 
 
 def _sign(worse: int | None) -> str:
@@ -106,38 +93,16 @@ def _sign(worse: int | None) -> str:
     return "" if not worse else "worse" if worse > 0 else "better"
 
 
-def _clocks(loop: TimedLoop | None) -> str:
-    return "none" if loop is None else str(loop.clocks)
-
-
-def widths(counted: Counter[int] | None) -> str:
-    """The number of accesses of each width, in words.
-
-    >>> widths(Counter({128: 2, 32: 1})), widths(None)
-    ('2 of 128, 1 of 32 bits', 'none')
-    """
-    if not counted:
-        return "none"
-    if set(counted) == {0}:
-        return str(counted[0])
-    return ", ".join(f"{count} of {bits}" for bits, count in sorted(counted.items(), reverse=True)) + " bits"
-
-
 def _line(line: Line) -> Table:
     """A table of what differs in a line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for _ in range(3):
         table.add_column(overflow="fold")
-    for kind in line.instructions:
-        a, b = (widths(side.instructions.get(kind)) for side in (line.a, line.b))
-        narrower = kind in line.narrower
-        table.add_row(f"  {kind}", "A", a)
-        table.add_row("", "B", Text(f"{b}  {_NARROWER}" if narrower else b, "red" if narrower else ""))
     if line.conversions:
         _add(table, "conversions", [_conversions(side) for side in (line.a, line.b)])
     if line.layouts:
-        pairs = (line.a, line.b), (line.b, line.a)
-        _add(table, "layouts", [_layouts(side, other) for side, other in pairs])
+        narrow = dict.fromkeys(line.narrower, f"  {_NARROWER}")
+        _add(table, "layouts", [_layouts(line.a, line.b, {}), _layouts(line.b, line.a, narrow)])
     return table
 
 
@@ -162,14 +127,14 @@ def conversion_words(one: ConversionReport) -> str:
     return f"{one.source} -> {encoding}, {lowering(one)}{loops}{cost}"
 
 
-def _layouts(facts: LineFacts, other: LineFacts) -> list[str]:
-    """The layouts that the other side does not have, in words."""
+def _layouts(facts: LineFacts, other: LineFacts, marks: Mapping[str, str]) -> list[str]:
+    """The layouts that the other side does not have, in words, each with the mark of its operation."""
     keys = {one.key for one in other.layouts}
-    return [_layout_words(one) for one in facts.layouts if one.key not in keys]
-
-
-def _layout_words(one: Layout) -> str:
-    return f"{one.operation.rpartition('.')[2]} {one.tensor} {one.encoding}: {one.words}"
+    own = (one for one in facts.layouts if one.key not in keys)
+    words = ((one, one.operation.rpartition(".")[2]) for one in own)
+    return [
+        f"{what} {one.tensor} {one.encoding}: {one.words}{marks.get(one.operation, '')}" for one, what in words
+    ]
 
 
 def _place(where: Where) -> str:
@@ -201,7 +166,7 @@ def _pair_as_json(pair: Pair) -> dict[str, Any]:
         "same_code": pair.same_code,
         "figures": {one.name: {"a": one.a, "b": one.b, "worse": one.worse} for one in pair.figures},
         "limited_by": [side.resources.limited_by for side in sides],
-        "loops": [{"a": a and asdict(a), "b": b and asdict(b)} for a, b in pair.loops],
+        "loops": [{"a": a, "b": b} for a, b in pair.loops],
         "narrower": list(pair.narrower),
         "lines": [
             {
@@ -220,12 +185,9 @@ def _pair_as_json(pair: Pair) -> dict[str, Any]:
 
 def _facts_as_json(facts: LineFacts) -> dict[str, Any]:
     return {
-        "instructions": {
-            kind: {str(bits): n for bits, n in c.items()} for kind, c in facts.instructions.items()
-        },
         "conversions": [{**asdict(one), "lowered": lowering(one)} for one in facts.conversions],
         "layouts": [
-            {name: getattr(one, name) for name in ("operation", "tensor", "encoding", "words")}
+            {name: getattr(one, name) for name in ("operation", "tensor", "encoding", "words", "run")}
             for one in facts.layouts
         ],
     }
