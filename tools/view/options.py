@@ -29,12 +29,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--view", choices=VIEWS, help="only this one (default: all that there are; of pictures the first)"
     )
-    parser.add_argument(
-        "--rows", type=int, metavar="N", help="at most so many rows of each view (default: what a screen holds)"
-    )
-    parser.add_argument(
-        "--tile",
-        metavar="I,J",
-        help="which tile of a tensor that is folded is drawn (default: the first); 'all': do not fold",
-    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the standard output")

@@ -36,8 +36,8 @@ def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[st
     """
     layouts: list[dict[str, Any]] = []
     touches: list[dict[str, Any]] = []
-    tiles = tiles_of([subject.layout for subject in subjects], lambda layouts: tile_of(layouts, _fits), None)
-    for subject, (tile, _) in zip(subjects, tiles, strict=True):
+    tiles = tiles_of([subject.layout for subject in subjects], lambda layouts: tile_of(layouts, _fits))
+    for subject, tile in zip(subjects, tiles, strict=True):
         layout = subject.layout
         record: dict[str, Any] = {
             "text": subject.text,

@@ -22,7 +22,6 @@ from triton_linear.tools.support.inputs import modules, read_input
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
 )
-_DEFINED = re.compile(r"(?P<name>#[A-Za-z_]\w*) = ")
 _KERNEL = re.compile(r"(?P<file>.+\.py):(?P<kernel>[A-Za-z_]\w*):(?P<line>\d+)")
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")
@@ -163,23 +162,11 @@ def _gluon_value(node: ast.expr) -> Any:
 
 
 def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
-    """The layouts that a line of a TTGIR file names, each once: those of its types; if it defines an alias,
-    that of the first tensor that uses it; else those of the values that the line names.
-    """
+    """The layouts of the types on a line of a TTGIR file, each once."""
     given, lines = text.split("\n"), bridge.expand_aliases(text).split("\n")
     if not 1 <= line <= len(lines):
         fail(f"the file has {len(lines)} lines", name, line, 1)
     types = _types(lines[line - 1])
-    if not types and (alias := _DEFINED.match(given[line - 1])):
-        types = _first_with(alias["name"], given, lines)
-    if not types:
-        values = dict.fromkeys(re.findall(r"%\w+", given[line - 1]))
-        types = [
-            type_
-            for value in values
-            if (at := _defining(value, given, line)) is not None
-            for type_ in _types(lines[at])[-1:]
-        ]
     if not types:
         have = [at for at, other in enumerate(lines, 1) if _TYPE.search(other)]
         fail(f"no type with an encoding is on this line{_nearest(have, line)}", name, line, 1)
@@ -189,23 +176,6 @@ def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
 def _types(line: str) -> list[str]:
     """For each type with an encoding on a line, the rest of the line from it on."""
     return [line[match.start() :] for match in _TYPE.finditer(line)]
-
-
-def _first_with(alias: str, given: Sequence[str], expanded: Sequence[str]) -> list[str]:
-    """The first type whose encoding is the alias. The lines are given as written, and with aliases expanded."""
-    for before, after in zip(given, expanded, strict=True):
-        for written, whole in zip(_types(before), _types(after), strict=False):
-            if re.match(rf"\w+<[^#]*, ?{alias}\b", written):
-                return [whole]
-    return []
-
-
-def _defining(value: str, lines: Sequence[str], line: int) -> int | None:
-    """The index of the last line before a line that defines a value."""
-    for at in range(line - 2, -1, -1):
-        if re.match(rf"\s*(%[\w:]+, )*{value}(:\d+)?(, %[\w:]+)* = ", lines[at]):
-            return at
-    return None
 
 
 def _nearest(have: Sequence[int], line: int) -> str:
