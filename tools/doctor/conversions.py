@@ -13,8 +13,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework.plans import STOCK
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.doctor.encoding_cases import Cases, Shape
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Cases, Oracle, Shape
 from triton_linear.tools.doctor.probe import Difference, Findings
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel

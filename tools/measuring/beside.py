@@ -48,8 +48,8 @@ def in_processes(
                 reader, process = _forked(call)
                 running[reader] = name, process, time.monotonic() + patience
             soonest = min(deadline for _, _, deadline in running.values())
-            for reader in wait(list(running), max(soonest - time.monotonic(), 0.0)):
-                assert isinstance(reader, Connection)
+            ready = wait(list(running), max(soonest - time.monotonic(), 0.0))
+            for reader in [one for one in running if one in ready]:
                 name, process, _ = running.pop(reader)
                 answered(name, *_answer_of(reader, process))
             for _, process, deadline in running.values():

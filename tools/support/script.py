@@ -14,12 +14,12 @@ import sys
 from typing import Any
 
 import triton
+from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
 from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.support.fake_driver import FakeDriver
 
 
 def main(name: str, script: str, arguments: list[str]) -> None:
@@ -46,3 +46,22 @@ def main(name: str, script: str, arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], sys.argv[2], sys.argv[3:])
+
+
+class FakeDriver:
+    """The part of a Triton driver that `warmup` uses."""
+
+    def __init__(self, target: GPUTarget) -> None:
+        self.target = target
+
+    def get_current_target(self) -> GPUTarget:
+        """The GPU for which kernels are compiled."""
+        return self.target
+
+    def get_current_device(self) -> int:
+        """The number of the GPU."""
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        """The stream of a launch."""
+        return 0

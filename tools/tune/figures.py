@@ -13,7 +13,7 @@ from rich.text import Text
 from triton_linear.decisions import Circumstances, Decision
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.choose import Interval
-from triton_linear.tools.measuring.compiling import CONTEST
+from triton_linear.tools.measuring.contest import CONTEST
 from triton_linear.variants import OURS, STOCK, refined_from
 
 EVEN = Interval(1.0, 1.0, 1.0)

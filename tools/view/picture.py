@@ -24,12 +24,12 @@ from triton_linear.tools.view.drawing import (
     panels_width,
     shortened,
     split_columns,
+    svg,
 )
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.memory import Memory, memory_words
 from triton_linear.tools.view.places import Grid, hardware_grid, is_distributed, tensor_grids
 from triton_linear.tools.view.subject import Subject
-from triton_linear.tools.view.svg import svg
 from triton_linear.tools.view.text import hardware_words
 
 MOST_CELLS = 1500

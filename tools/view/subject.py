@@ -1,10 +1,9 @@
-"""Parse what the user wants to see: an encoding, bases, a Gluon layout, or a line of a file."""
+"""Parse what the user wants to see: an encoding, a Gluon layout, or a line of a file."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from triton_linear.dialect import bridge, encodings, gluon
-from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.lowering.plan.element import element_type
@@ -85,43 +84,6 @@ def of_encoding(text: str, shape: tuple[int, ...], element_bits: int, shown: str
     except ValueError as error:
         fail(str(error))
     return Subject(layout, shown or text, text, element_bits)
-
-
-def of_bases(text: str, shape: tuple[int, ...] | None, element_bits: int) -> Subject:
-    """The layout of JSON bases: `{"register": [[0, 1]], "lane": [[1, 0]]}`, any names of in-dims.
-
-    If any of register, lane, warp and block is given, the layout has all four, in this order, before the
-    others.
-    """
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        fail(f"bases: {error}")
-    if not isinstance(given, dict) or not all(
-        isinstance(vectors, list) and all(_is_vector(vector) for vector in vectors)
-        for vectors in given.values()
-    ):
-        fail(
-            'bases: expected a list of vectors for each in-dim, as in {"register": [[0, 1]], "lane": [[1, 0]]}'
-        )
-    names = ["register", "lane", "warp", "block"]
-    if any(name in given for name in names):
-        given = {name: given.get(name, []) for name in names} | given
-    ranks = {len(vector) for vectors in given.values() for vector in vectors}
-    if len(ranks) > 1:
-        fail(f"bases: the vectors have different lengths, {sorted(ranks)}")
-    rank = ranks.pop() if ranks else len(shape or ())
-    if shape is not None and len(shape) != rank:
-        fail(f"bases: the vectors have {rank} coordinates, the shape has {len(shape)}")
-    bases = [(name, [tuple(vector) for vector in vectors]) for name, vectors in given.items()]
-    try:
-        return Subject(LinearLayout.from_bases(bases, dim_names(rank), shape), text, "", element_bits)
-    except ValueError as error:
-        fail(f"bases: {error}")
-
-
-def _is_vector(value: object) -> bool:
-    return isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
 
 
 def of_gluon(text: str, shape: tuple[int, ...], element_bits: int) -> Subject:
@@ -264,9 +226,7 @@ def encodings_name(encoding: str) -> str:
 
 
 def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
-    """The layouts that `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, JSON bases, an encoding, a Gluon
-    layout.
-    """
+    """The layouts that `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, an encoding, a Gluon layout."""
     what = what.strip()
     bits = bits_of(element)
     if place := place_of(what):
@@ -276,13 +236,11 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
             return of_source_line(*place)
         return of_line(read_input(place[0]), *place)
     sizes = shape_of(shape) if shape else None
-    if what.startswith("{"):
-        return (of_bases(what, sizes, bits),)
     if not what.startswith("#") and not _GLUON.match(what):
         for name in (what, what.rpartition(":")[0]):
             if Path(name).is_file():
                 _ask_for_a_line(read_input(name), name)
-        fail(f"'{what}' is no encoding (#ttg...), no bases as JSON, no layout of Gluon's, and not FILE:LINE")
+        fail(f"'{what}' is no encoding (#ttg...), no layout of Gluon's, and not FILE:LINE")
     if _ALIAS.fullmatch(what):
         fail(f"'{what}' is an alias: give what it stands for, #ttg..., or a line that uses it, FILE:LINE")
     if sizes is None:
@@ -293,7 +251,7 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
 def place_of(what: str) -> tuple[str, int] | None:
     """The file and the line if `what` is `FILE:LINE`, else None."""
     place = _PLACE.fullmatch(what.strip())
-    if place is None or what.strip().startswith(("#", "{")):
+    if place is None or what.strip().startswith("#"):
         return None
     kernel = _KERNEL.fullmatch(what.strip())
     return (kernel or place)["file"], int(place["line"])

@@ -20,8 +20,7 @@ from plugin_processes import STARTUP
 from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.triton_versions import COPIES_DROPPED, installed_release
 from triton_linear.tools.doctor import command, conversions, options, probe
-from triton_linear.tools.doctor.probe import Counts, Difference, Findings, Probe, isolated
-from triton_linear.tools.doctor.probes import PROBES
+from triton_linear.tools.doctor.probe import PROBES, Counts, Difference, Findings, Probe, isolated
 
 RULES = ".".join(map(str, installed_release()))
 IS_NEWEST = installed_release() == triton_versions.KNOWN[-1]
@@ -309,9 +308,8 @@ def test_tested_releases_ask_for_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_family_of_encodings_has_a_process_of_its_own() -> None:
-    from triton_linear.tools.doctor.encoding_cases import Cases
-    from triton_linear.tools.doctor.oracle import Oracle
-    from triton_linear.tools.doctor.probes import ENCODING_PARTS
+    from triton_linear.tools.doctor.encodings import Cases, Oracle
+    from triton_linear.tools.doctor.probe import ENCODING_PARTS
 
     assert len(Cases(Oracle(), 1).families) <= ENCODING_PARTS
 

@@ -29,7 +29,7 @@ from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.records import ModuleReport
-from triton_linear.tools.explain.render_memory import field
+from triton_linear.tools.explain.render import field
 from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.errors import ToolError

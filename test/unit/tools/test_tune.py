@@ -20,7 +20,7 @@ from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.cli import main
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.compiling import CONTEST
+from triton_linear.tools.measuring.contest import CONTEST
 from triton_linear.tools.tune import command, figures
 
 __all__ = ["play", "script"]

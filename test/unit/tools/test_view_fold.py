@@ -11,9 +11,8 @@ from drawn_encodings import COLUMNS, MMA, ROWS
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import Target, target
-from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.command import drawn
-from triton_linear.tools.view.drawing import ROOM_BETWEEN, WIDEST
+from triton_linear.tools.view.drawing import ROOM_BETWEEN, WIDEST, thread_colour
 from triton_linear.tools.view.fold import tile_of, words
 from triton_linear.tools.view.picture import MOST_CELLS
 from triton_linear.tools.view.places import holders
