@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure again, decide nothing, and say which decisions do not hold",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     add_program(parser)
 
 
