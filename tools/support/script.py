@@ -22,6 +22,25 @@ from triton.runtime.jit import JITFunction
 from triton_linear.examples.spec import gpu_target
 
 
+class FakeDriver:
+    """The part of a Triton driver that `warmup` uses."""
+
+    def __init__(self, target: GPUTarget) -> None:
+        self.target = target
+
+    def get_current_target(self) -> GPUTarget:
+        """The GPU for which kernels are compiled."""
+        return self.target
+
+    def get_current_device(self) -> int:
+        """The number of the GPU."""
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        """The stream of a launch."""
+        return 0
+
+
 def main(name: str, script: str, arguments: list[str]) -> None:
     """Run the script, then compile the kernels that its `compile_specs` returns."""
     gpu = gpu_target(name)
@@ -46,22 +65,3 @@ def main(name: str, script: str, arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1], sys.argv[2], sys.argv[3:])
-
-
-class FakeDriver:
-    """The part of a Triton driver that `warmup` uses."""
-
-    def __init__(self, target: GPUTarget) -> None:
-        self.target = target
-
-    def get_current_target(self) -> GPUTarget:
-        """The GPU for which kernels are compiled."""
-        return self.target
-
-    def get_current_device(self) -> int:
-        """The number of the GPU."""
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        """The stream of a launch."""
-        return 0
