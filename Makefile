@@ -80,7 +80,7 @@ $(docs_stamp): $(stamp)
 	@$(bin)/python -m pip install -q -e '.[docs]' triton==$(TRITON)
 	@touch $@
 
-# The theme announces on each run that it will not move to MkDocs 2; docs/dependencies.md says it once. --quiet would
+# The theme announces on each run that it will not move to MkDocs 2; docs/builders/dependencies.md says it once. --quiet would
 # keep warnings from being errors.
 docs: $(docs_stamp)
 	@PATH="$(abspath $(bin)):$$PATH" NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build

@@ -416,7 +416,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--write",
         action="store_true",
-        help="write lowering/target/clocks.py and docs/instructions.md from the figures",
+        help="write lowering/target/clocks.py and bench/results/instructions.md from the figures",
     )
     options = parser.parse_args(argv)
     if options.write and options.only:

@@ -9,7 +9,7 @@ layouts say. Timed are launches that fill the GPU, less the launch without itera
 whose loops convert nothing. The results go to gpu_partitions.json, a summary to gpu_partitions.md and the
 standard output; the exit status is 1 unless all registers are as they must be. `--dry` compiles for a target
 without launching anything, and runs the plugin's code in the interpreter, with all its warps. `--thresholds`
-changes thresholds (docs/policy.md) of the target in the plugin's compiles.
+changes thresholds (docs/builders/policy.md) of the target in the plugin's compiles.
 
 `--beside` has more compiled and timed: variants of `triton-linear tune` (docs/tune.md), and the plugin with
 other thresholds (`matrix_bytes=8`, several with + between them). `decided` is then what tuning would give: the

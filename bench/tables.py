@@ -1,4 +1,4 @@
-"""What `bench.calibrate --write` leaves behind: `lowering/target/clocks.py` and `docs/instructions.md`."""
+"""What `bench.calibrate --write` leaves: `lowering/target/clocks.py` and `bench/results/instructions.md`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_linear.lowering.target.tiles import TILES
 
 ROOT = Path(__file__).parents[1]
 CLOCKS = ROOT / "lowering" / "target" / "clocks.py"
-PAGE = ROOT / "docs" / "instructions.md"
+PAGE = ROOT / "bench" / "results" / "instructions.md"
 
 HEAD = """# Instructions that move data
 

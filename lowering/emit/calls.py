@@ -21,7 +21,6 @@ from triton_linear.lowering.emit.partitions import Partition
 from triton_linear.lowering.emit.scratch import Home
 from triton_linear.lowering.emit.text import BARRIER, I32, SHARED, FunctionWriter, Signature, struct_type
 from triton_linear.lowering.emit.turns import WORD_BYTES, Turn
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import GatherStub, Stub
 from triton_linear.lowering.target.targets import Target
@@ -319,7 +318,7 @@ class CallWriter:
         p, size = lines.prefix, call.stub.plan.scratch_bytes
         if home.lent:
             plan = call.stub.plan
-            assert isinstance(plan, SharedPlan | GatherSharedPlan)  # others have no home
+            assert isinstance(plan, SharedPlan)  # others have no home
             if home.waits and not (self._target.waits_before_stores and plan.stores_apart):
                 waiting = self._lines(f"{p}wait_", location)
                 MACHINES[self._target.vendor].barrier(waiting, "warp")

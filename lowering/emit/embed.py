@@ -43,7 +43,6 @@ from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
 from triton_linear.lowering.emit.transposes import take_what_is_transposed
 from triton_linear.lowering.emit.turns import Turn
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target import limits
@@ -106,7 +105,7 @@ def embed(
     uses = {
         n: program.use(n, call.stub.plan, target, call.warps, framed=_is_framed(call, frame))
         for n, call in calls.items()
-        if isinstance(call.stub.plan, SharedPlan | GatherSharedPlan)
+        if isinstance(call.stub.plan, SharedPlan)
     }
     words = max(call.words for call in calls.values())
     if specialized and apart and not has_calls:
@@ -218,9 +217,7 @@ def _turns(
     """How the exchanges of a cluster among the calls of a partition, or all that are in none, could take turns
     with scratch of their own."""
     plans = ((call.at, call.stub.plan) for call in calls)
-    across = {
-        n for n, plan in plans if isinstance(plan, SharedPlan | GatherSharedPlan) and plan.scope == CLUSTER
-    }
+    across = {n for n, plan in plans if isinstance(plan, SharedPlan) and plan.scope == CLUSTER}
     return program.turns(frame, across) if frame is not None and across else {}
 
 

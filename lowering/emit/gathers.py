@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.emit.elements import from_integer, half_of, packed_words, unpacked, width, word_of
+from triton_linear.lowering.emit.elements import half_of, packed_words, unpacked, width
 from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import Part, Parts, parts_of
-from triton_linear.lowering.emit.shared import pointers, store_words
+from triton_linear.lowering.emit.shared import emit_trip
 from triton_linear.lowering.emit.text import CLUSTER_SHARED, I32, I64, SHARED, FunctionWriter, struct_type
-from triton_linear.lowering.emit.words import WordWriter, in_cluster, linear_in_thread
+from triton_linear.lowering.emit.words import in_cluster, linear_in_thread
 from triton_linear.lowering.gather.shuffles import lane_shift, multiplier, segments_of
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import (
-    AnyGatherPlan,
-    Columns,
-    Fetch,
-    GatheredWord,
-    GatherPlan,
-    GatherSharedPlan,
-)
-from triton_linear.lowering.plan.packing import stored_words
-from triton_linear.lowering.plan.plans import CLUSTER
+from triton_linear.lowering.plan.gathers import AnyGatherPlan, Columns, GatheredWord, GatherPlan
+from triton_linear.lowering.plan.plans import CLUSTER, Index, SharedPlan
 from triton_linear.lowering.target.targets import Target
 
 
@@ -39,7 +32,7 @@ class GatherSignature:
     @staticmethod
     def of(plan: AnyGatherPlan, element: ElementType, index_element: ElementType) -> GatherSignature:
         """The signature of the code of `plan`."""
-        return GatherSignature(element.llvm, index_element.llvm, plan.source_registers, plan.index_registers)
+        return GatherSignature(element.llvm, index_element.llvm, plan.source_registers, len(plan.outputs))
 
     @property
     def arguments(self) -> tuple[str, str]:
@@ -83,14 +76,16 @@ def emit_gather_body(
     the barrier behind the loads.
     """
     values = _Values(signature, target, writer, source, index)
-    if isinstance(plan, GatherSharedPlan):
-        results = _through_memory(plan, values, base, closes)
+    if isinstance(plan, SharedPlan):
+        assert plan.index is not None
+        results = _through_memory(plan, plan.index, values, base, closes)
     else:
-        results = _Gather(plan, values).results()
+        found = _Gather(plan, values).results()
+        results = [found[number] for number in plan.outputs]
     type_ = writer.type(signature.result)
     result = writer.op(f"llvm.mlir.undef : {type_}")
-    for number, field in enumerate(plan.outputs):
-        result = writer.op(f"llvm.insertvalue {results[field]}, {result}[{number}] : {type_}")
+    for number, field in enumerate(results):
+        result = writer.op(f"llvm.insertvalue {field}, {result}[{number}] : {type_}")
     return result
 
 
@@ -143,71 +138,55 @@ class _Values:
         return functools.reduce(lambda a, b: writer.binary("xor", a, b), known)
 
 
-def _through_memory(plan: GatherSharedPlan, values: _Values, base: str, closes: bool) -> list[str]:
-    """Write a gather through shared memory; return the result of each fetch."""
-    writer, machine = values.writer, values.machine
-    storing = stored_words(plan)
-    slots = plan.per_word
+def _through_memory(plan: SharedPlan, index: Index, values: _Values, base: str, closes: bool) -> list[str]:
+    """Write a gather through shared memory; return the registers of the result."""
+    writer, machine, slots = values.writer, values.machine, plan.per_word
 
     def word(number: int) -> Parts:
         start = number * slots
         return values.packed(range(start, min(start + slots, plan.source_registers)))
 
     half = half_of(values.signature.element)
-    sources = WordWriter(writer, machine, slots, word, storing.given, half)
-    store_address = pointers(writer, machine.thread(writer), plan.store.columns, base)
-    fetcher = _Fetcher(plan, values, base)
-    loaded: list[str] = []
-    written = 0
-    for round_, (stores, fetches) in enumerate(zip(plan.store.rounds, plan.fetches, strict=True)):
-        if round_:
-            machine.barrier(writer, plan.scope)
-        elif plan.stores_apart:
-            machine.keep_loads_in_flight(writer)
-        for access, made in zip(stores, storing.words[round_], strict=True):
-            needed = max(written, max(made) - storing.given + 1)
-            sources.run(storing.steps[written:needed])
-            written = needed
-            words = [sources.word(number) for number in made]
-            store_words(writer, machine, plan.store, words, store_address(access.offset))
-        machine.barrier(writer, plan.scope)
-        found = [fetcher.load(fetch, round_, number) for number, fetch in enumerate(fetches)]
-        if plan.ranks is not None:
-            machine.receive(writer, [word_of(writer, value, 8 * plan.element_bytes) for value in found])
-        loaded += [from_integer(writer, value, values.signature.element) for value in found]
+    words = emit_trip(
+        *(writer, plan, word, machine, machine.thread(writer), base, half),
+        lambda: _IndexedLoads(plan, index, values, base).address,
+    )
+    loaded = [values.result(each) for each in words]
     if closes and plan.scope == CLUSTER:
         machine.barrier(writer, plan.scope)
-    return loaded
+    starts = list(itertools.accumulate(map(len, plan.load.rounds), initial=0))
+    return [loaded[starts[round_] + number] for round_, number, _ in plan.outputs]
 
 
-class _Fetcher:
-    """Writes the loads of a gather through shared memory."""
+class _IndexedLoads:
+    """Writes the pointers of loads whose place depends on an index."""
 
-    def __init__(self, plan: GatherSharedPlan, values: _Values, base: str) -> None:
-        self._plan, self._values, self._base = plan, values, base
+    def __init__(self, plan: SharedPlan, index: Index, values: _Values, base: str) -> None:
+        self._plan, self._index, self._values, self._base = plan, index, values, base
         self._own_bits = len(plan.store.columns)
         self._in_cluster = functools.cache(lambda: in_cluster(values.writer, values.machine, self._own_bits))
-        self._origin = self._by_thread(plan.address_by_thread)
+        self._origin = self._by_thread(plan.load.columns)
         self._rank = None if plan.ranks is None else self._by_thread(plan.ranks.columns)
         self._memory_of = functools.cache(self._memory)
 
-    def load(self, fetch: Fetch, round_: int, number: int) -> str:
-        """Write a load, the one with this number in its round; return its integer."""
+    def address(self, round_: int, number: int, offset: int) -> str:
+        """Write a pointer (`LoadAddress`)."""
         plan, values, writer = self._plan, self._values, self._values.writer
-        index = values.number(fetch.index)
+        columns = self._index.columns
+        (register,) = plan.load.rounds[round_][number].registers
+        index = values.number(register)
         base, space = self._base, SHARED
         if plan.ranks is not None:
-            rank = self._by_index(index, plan.rank_by_index)
+            rank = self._by_index(index, self._index.ranks)
             base, space = self._memory_of(rank, plan.ranks.loads[round_][number]), CLUSTER_SHARED
-        by_index = self._by_index(index, plan.address_by_index)
+        by_index = self._by_index(index, columns)
         # In bits that neither thread nor index sets, xor is addition, and becomes an immediate offset.
-        moving = functools.reduce(int.__or__, (*plan.address_by_index, *plan.address_by_thread), 0)
-        address = values.sum((by_index, self._origin), fetch.offset & moving)
-        place = writer.op(f"llvm.getelementptr {base}[{address}] : ({space}, {I32}) -> {space}, i8")
-        if rest := fetch.offset & ~moving:
+        moving = functools.reduce(int.__or__, (*columns, *plan.load.columns), 0)
+        moved = values.sum((by_index, self._origin), offset & moving)
+        place = writer.op(f"llvm.getelementptr {base}[{moved}] : ({space}, {I32}) -> {space}, i8")
+        if rest := offset & ~moving:
             place = writer.op(f"llvm.getelementptr {place}[{rest}] : ({space}) -> {space}, i8")
-        bits = 8 * plan.element_bytes
-        return writer.op(f"llvm.load {place} {{alignment = {plan.element_bytes} : i64}} : {space} -> i{bits}")
+        return place
 
     def _memory(self, by_index: str | None, flipped: int) -> str:
         """The pointer to the scratch of the CTA whose rank is that of the thread, xor the parts of the index

@@ -36,7 +36,6 @@ from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE, captur
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.buffers import ALIGNED_BYTES
 from triton_linear.lowering.emit.turns import Turn, order_of, stretch_of, turns
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.target.targets import Target
 
@@ -292,7 +291,7 @@ class NumberedModule:
     def use(
         self,
         number: int,
-        plan: SharedPlan | GatherSharedPlan,
+        plan: SharedPlan,
         target: Target,
         num_warps: int,
         framed: bool,
@@ -432,7 +431,7 @@ def _has_wide_gaps(buffer: Type, step: int) -> bool:
     return bool(bits and counts) and all(count * bits % (8 * step) == 0 for count in counts)
 
 
-def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_warps: int) -> bool:
+def keeps_to_own_part(plan: SharedPlan, target: Target, num_warps: int) -> bool:
     """True if warp w accesses only part w of `num_warps` equal parts of the plan's scratch, whatever the rank
     of its CTA. The bits of the rank are above those of the thread's number in the CTA."""
     part = plan.scratch_bytes // num_warps
@@ -448,15 +447,13 @@ def keeps_to_own_part(plan: SharedPlan | GatherSharedPlan, target: Target, num_w
     return part & (part - 1) == 0
 
 
-def _sides(plan: SharedPlan | GatherSharedPlan) -> list[tuple[tuple[int, ...], list[int], int]]:
+def _sides(plan: SharedPlan) -> list[tuple[tuple[int, ...], list[int], int]]:
     """(address columns of the thread number, other summands of addresses, bytes of an access), of the stores
     and of the loads."""
-    memory = (plan.store, plan.load) if isinstance(plan, SharedPlan) else (plan.store,)
     sides = [
         (side.columns, [access.offset for round_ in side.rounds for access in round_], side.access_bytes)
-        for side in memory
+        for side in (plan.store, plan.load)
     ]
-    if isinstance(plan, GatherSharedPlan):
-        places = [fetch.offset for round_ in plan.fetches for fetch in round_]
-        sides.append((plan.address_by_thread, [*places, *plan.address_by_index], plan.element_bytes))
+    if plan.index is not None:
+        sides[1][1].extend(plan.index.columns)
     return sides

@@ -18,6 +18,9 @@ from triton_linear.lowering.emit.words import WordWriter, in_cluster, linear_in_
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, SharedPlan
 
+LoadAddress = Callable[[int, int, int], str]
+"""Writes the pointer of a load, by its round, its number in the round, and its offset."""
+
 
 def emit_exchange(
     writer: FunctionWriter,
@@ -28,18 +31,47 @@ def emit_exchange(
     half: str,
     closes: bool = True,
 ) -> list[Parts]:
-    """Write the exchange; return the destination's words.
+    """Write the exchange of a conversion; return the destination's words.
 
     words: the source's words, or a function that writes one. base: the name of the pointer to the scratch.
     half: the type of half-words. closes: in a cluster, write the barrier behind the loads.
     """
-    memory, thread = _Memory(writer, plan, machine), machine.thread(writer)
-    own_bits = len(plan.store.columns)
-    within = _load_thread(writer, plan, machine, thread, own_bits)
-    storing, loading = stored_words(plan), loaded_words(plan)
+    thread = machine.thread(writer)
+    within = _load_thread(writer, plan, machine, thread, len(plan.store.columns))
+    loaded = emit_trip(
+        *(writer, plan, words, machine, thread, base, half),
+        lambda: _load_pointers(writer, within, plan, machine, base),
+    )
+    closing = closes and plan.scope == CLUSTER
+    if closing:
+        machine.arrive(writer)
+    placed = loaded_words(plan)
+    program = WordWriter(writer, machine, plan.per_word, loaded, placed.given, half).run(placed.steps)
+    words_loaded = [program.word(number) for number in placed.outputs]
+    if closing:
+        machine.wait(writer)
+    return words_loaded
+
+
+def emit_trip(
+    writer: FunctionWriter,
+    plan: SharedPlan,
+    words: Sequence[Parts] | Callable[[int], Parts],
+    machine: InstructionWriter,
+    thread: str,
+    base: str,
+    half: str,
+    loads_at: Callable[[], LoadAddress],
+) -> list[Parts]:
+    """Write the stores, barriers and loads of all rounds; return the words of the loads in order.
+
+    thread: the number of the thread in its CTA. loads_at: called once, when the pointers of stores are written,
+    for what writes those of loads. Others as for `emit_exchange`.
+    """
+    memory, storing = _Memory(writer, plan, machine), stored_words(plan)
     sources = WordWriter(writer, machine, plan.per_word, words, storing.given, half)
     store_address = pointers(writer, thread, plan.store.columns, base)
-    load_address = _load_pointers(writer, within, plan, machine, base)
+    load_address = loads_at()
     written = 0
     loaded: list[Parts] = []
     for index, (stores, loads) in enumerate(zip(plan.store.rounds, plan.load.rounds, strict=True)):
@@ -52,7 +84,7 @@ def emit_exchange(
             sources.run(storing.steps[written:needed])
             written = needed
             words_of_access = [sources.word(number) for number in made]
-            store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
+            _store_words(writer, machine, plan.store, words_of_access, store_address(access.offset))
         first: Parts = []  # of each load
         machine.barrier(writer, plan.scope)
         for number, access in enumerate(loads):
@@ -61,14 +93,7 @@ def emit_exchange(
             first.append(words_of_access[0][0])
         if plan.ranks is not None:
             machine.receive(writer, [part.word for part in first])
-    closing = closes and plan.scope == CLUSTER
-    if closing:
-        machine.arrive(writer)
-    program = WordWriter(writer, machine, plan.per_word, loaded, loading.given, half).run(loading.steps)
-    words_loaded = [program.word(number) for number in loading.outputs]
-    if closing:
-        machine.wait(writer)
-    return words_loaded
+    return loaded
 
 
 def _load_thread(
@@ -86,8 +111,8 @@ def _load_thread(
 
 def _load_pointers(
     writer: FunctionWriter, thread: str, plan: SharedPlan, machine: InstructionWriter, base: str
-) -> Callable[[int, int, int], str]:
-    """A function that returns the pointer of a load by its round, its number in the round, and its offset."""
+) -> LoadAddress:
+    """What writes the pointers of a conversion's loads."""
     ranks = plan.ranks
     if ranks is None:
         own = pointers(writer, thread, plan.load.columns, base)
@@ -135,7 +160,7 @@ class _Memory:
         return [parts[start : start + per_word] for start in range(0, len(parts), per_word)]
 
 
-def store_words(
+def _store_words(
     writer: FunctionWriter, machine: InstructionWriter, side: MemorySide, words: Sequence[Parts], address: str
 ) -> None:
     """Write the words of one store."""

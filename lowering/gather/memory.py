@@ -21,7 +21,6 @@ row-major.
 from __future__ import annotations
 
 import functools
-import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,9 +32,18 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.gather.request import Request
 from triton_linear.lowering.gather.shuffles import columns_beside_axis, misfit, multiplier, operations_of
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import Columns, Fetch, GatherSharedPlan
+from triton_linear.lowering.plan.gathers import Columns
 from triton_linear.lowering.plan.packing import stored_words
-from triton_linear.lowering.plan.plans import SECTOR, Access, Cost, MemorySide, Ranks, Rejected
+from triton_linear.lowering.plan.plans import (
+    SECTOR,
+    Access,
+    Cost,
+    Index,
+    MemorySide,
+    Ranks,
+    Rejected,
+    SharedPlan,
+)
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.planners.exchange import Accesses, split_copies
 from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, Placement, shared_registers
@@ -57,7 +65,7 @@ def plan_gather_shared(
     element: ElementType,
     target: Target,
     scratch_limit: int | None = None,
-) -> GatherSharedPlan | Rejected:
+) -> SharedPlan | Rejected:
     """The cheapest gather through shared memory along dimension `axis`, or the reason why there is none.
 
     `scratch_limit` bounds the scratch in bytes as far as rounds allow (None: the target's default).
@@ -84,42 +92,37 @@ def plan_gather_shared(
     return min(plans, key=lambda plan: cost_of_gather_shared(plan, element, target, 1 << warps).expected(busy))
 
 
-def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
+def cost_of_gather_shared(plan: SharedPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
     """Count the instructions of one warp, with the mean wavefronts of loads at random indices; clocks by the
     target's table.
 
     `wavefronts` is rounded up. `alu` counts packing and addresses, after the compiler.
     """
-    table = target.costs
-    stores = plan.stores * _conflicts(plan, target) * plan.store.wavefronts(STORE, plan.element_bytes, target)
+    assert plan.index is not None
+    table, loads = target.costs, plan.load.accesses
+    each = _conflicts(plan, target) * plan.store.wavefronts(STORE, plan.element_bytes, target)
+    stores = plan.store.accesses * each
     fetched = _mean_wavefronts(
-        plan.address_by_thread[: target.lanes.bit_length() - 1],
-        plan.address_by_index,
-        plan.element_bytes,
-        target,
+        plan.load.columns[: target.lanes.bit_length() - 1], plan.index.columns, plan.element_bytes, target
     )
-    busy = (stores + plan.loads * fetched) * table.wavefront
+    busy = (stores + loads * fetched) * table.wavefront
     parts = 2 if element.bits == 64 else 1
     words = max(1, plan.source_registers // plan.per_word)
     packing = words * (plan.per_word - 1) if plan.store.access_bytes >= 4 else 0
-    alu = (
-        len(stored_words(plan).steps) * parts
-        + packing
-        + plan.loads * _operations(plan.address_by_index, target)
-    )
+    alu = len(stored_words(plan).steps) * parts + packing + loads * _operations(plan.index.columns, target)
     if plan.ranks is not None:
-        alu += plan.loads * operations_of(plan.rank_by_index)
-    far = _far_sectors(plan, target) * table.far_sector
+        alu += loads * operations_of(plan.index.ranks)
+    far = _far_sectors(plan, plan.index, target) * table.far_sector
     barrier = table.warp_barrier if plan.scope == "warp" else table.cta_barrier
     clocks = table.clocks(busy, alu, far=far) + plan.barriers * barrier
     stops = 0.0 if plan.scope == "warp" else plan.barriers * table.barrier_wait
     latency = table.alone * (warps * busy + alu * table.lone_alu) + stops
-    latency += table.memory_wait * len(plan.fetches) + table.lone_access * (plan.stores + plan.loads)
+    latency += table.memory_wait * len(plan.load.rounds) + table.lone_access * plan.accesses
     return Cost(
         clocks,
         latency,
         alu=alu,
-        wavefronts=round(stores + plan.loads * fetched + 0.499),
+        wavefronts=round(stores + loads * fetched + 0.499),
         barriers=plan.barriers,
         scratch_bytes=plan.scratch_bytes,
     )
@@ -127,7 +130,7 @@ def cost_of_gather_shared(plan: GatherSharedPlan, element: ElementType, target: 
 
 def plan_row_major(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
-) -> GatherSharedPlan | None:
+) -> SharedPlan | None:
     """Triton's gather through memory, with single stores; None in a cluster, or if memory is too small."""
     if misfit(src, index, axis, target):
         return None
@@ -144,26 +147,56 @@ def plan_row_major(
     start = fields(src.out_dims)[axis][0]
     along = tuple(1 << start + bit for bit in range(src.out_dims[axis][1].bit_length() - 1))
     stored = [Access(offset, (number,)) for number, offset in enumerate(f2.sums(place(held.register)))]
-    fetched = [Fetch(number, offset) for number, offset in enumerate(f2.sums(place(beside.register)))]
-    return GatherSharedPlan(
-        source_registers=len(stored),
-        index_registers=len(fetched),
-        axis_bits=len(along),
+    fetched = f2.sums(place(beside.register))
+    return _gather_plan(
         scope="cta",
-        element_bytes=size,
         store=MemorySide(size, place((*held.lane, *held.warp)), (tuple(stored),), 1),
         split=(),
-        address_by_index=place(along),
-        address_by_thread=place((*beside.lane, *beside.warp)),
-        fetches=(tuple(fetched),),
-        outputs=tuple(range(len(fetched))),
+        source_registers=len(stored),
+        threads=place((*beside.lane, *beside.warp)),
+        loads=[[(number, offset) for number, offset in enumerate(fetched)]],
+        outputs=[(0, number) for number in range(len(fetched))],
+        axis=place(along),
+        element_bytes=size,
         scratch_bytes=scratch,
+    )
+
+
+def _gather_plan(
+    scope: str,
+    store: MemorySide,
+    split: Columns,
+    source_registers: int,
+    threads: Columns,
+    loads: Sequence[Sequence[tuple[int, int]]],
+    outputs: Sequence[tuple[int, int]],
+    axis: Columns,
+    element_bytes: int,
+    scratch_bytes: int,
+    ranks: Ranks | None = None,
+    axis_ranks: Columns = (),
+) -> SharedPlan:
+    """The plan of a gather. threads, axis, axis_ranks: what the bits of the thread's number and of the index
+    add to addresses, and the latter to ranks. loads: (register, offset) of each, by round. outputs: (round,
+    load) of each register."""
+    rounds = tuple(tuple(Access(offset, (register,)) for register, offset in round_) for round_ in loads)
+    return SharedPlan(
+        source_registers=source_registers,
+        scope=scope,
+        element_bytes=element_bytes,
+        store=store,
+        load=MemorySide(element_bytes, threads, rounds, 1),
+        split=split,
+        outputs=tuple((round_, number, 0) for round_, number in outputs),
+        scratch_bytes=scratch_bytes,
+        ranks=ranks,
+        index=Index(axis, axis_ranks or (0,) * len(axis)),
     )
 
 
 def _row_major_plan(
     src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
-) -> GatherSharedPlan | None:
+) -> SharedPlan | None:
     """Triton's gather, but with one load for results that are copies."""
     found = plan_row_major(src, index, axis, element, target)
     if found is None:
@@ -172,13 +205,14 @@ def _row_major_plan(
     first: dict[int, int] = {}
     for held in elements:
         first.setdefault(held, len(first))
-    (fetched,) = found.fetches
-    kept = [fetched[elements.index(held)] for held in first]
-    outputs = tuple(first[held] for held in elements)
-    return with_merged_stores(replace(found, fetches=(tuple(kept),), outputs=outputs), target)
+    kept = [elements.index(held) for held in first]
+    (loads,) = found.load.rounds
+    load = replace(found.load, rounds=(tuple(loads[number] for number in kept),))
+    outputs = tuple((0, first[held], 0) for held in elements)
+    return with_merged_stores(replace(found, load=load, outputs=outputs), target)
 
 
-def with_merged_stores(plan: GatherSharedPlan, target: Target) -> GatherSharedPlan:
+def with_merged_stores(plan: SharedPlan, target: Target) -> SharedPlan:
     """A plan of single stores after LLVM: overwritten stores are gone, and neighbours are one vector."""
     (accesses,) = plan.store.rounds
     by_offset = {access.offset: access for access in accesses}
@@ -229,7 +263,7 @@ class _Planner:
         )
         self._sharing, self._split, self._taken = split_copies(gathered.scope, whole, limits)
 
-    def plans(self) -> Iterator[GatherSharedPlan]:
+    def plans(self) -> Iterator[SharedPlan]:
         """Yield plans without store conflicts, for vectors of all widths, of registers in three orders."""
         sharing, limits = self._sharing, self._limits
         free = shared_registers(sharing)
@@ -302,7 +336,7 @@ class _Planner:
         words = max(self._limits.target.bank_bytes, self._limits.element_bytes)
         return (banks * self._limits.target.bank_bytes // words).bit_length() - 1
 
-    def _plan(self, placement: Placement) -> GatherSharedPlan:
+    def _plan(self, placement: Placement) -> SharedPlan:
         """The plan with the elements at the places of `placement`."""
         gathered, sharing, limits = self._gathered, self._sharing, self._limits
         held, beside = gathered.held, gathered.beside
@@ -320,10 +354,10 @@ class _Planner:
         def place(columns: Sequence[int]) -> Columns:
             return tuple(placement.locate(column, 1)[1] for column in columns)
 
-        fetches: list[list[Fetch]] = [[] for _ in range(placement.round_count)]
+        loads: list[list[tuple[int, int]]] = [[] for _ in range(placement.round_count)]
         known = gathered.ranks
         far = [0] * len(gathered.elements) if known is None else f2.sums(known.register)
-        ranks: list[list[int]] = [[] for _ in fetches]
+        ranks: list[list[int]] = [[] for _ in loads]
         first: dict[int, tuple[int, int]] = {}
         outputs: list[tuple[int, int]] = []
         for register, (element, column, rank) in enumerate(
@@ -331,30 +365,27 @@ class _Planner:
         ):
             if element not in first:
                 round_, offset, _ = placement.locate(column, 1)
-                first[element] = round_, len(fetches[round_])
-                fetches[round_].append(Fetch(register, offset))
+                first[element] = round_, len(loads[round_])
+                loads[round_].append((register, offset))
                 ranks[round_].append(rank)
             outputs.append(first[element])
-        starts = [0, *itertools.accumulate(map(len, fetches))]
-        return GatherSharedPlan(
-            source_registers=1 << len(held.register),
-            index_registers=len(outputs),
-            axis_bits=len(gathered.axis),
+        return _gather_plan(
             scope=gathered.scope,
-            element_bytes=size,
             store=stored.side(sharing.store_lane, sharing.store_warp, slices, stores, len(self._split)),
             split=self._split,
-            address_by_index=place(gathered.axis),
-            address_by_thread=(
+            source_registers=1 << len(held.register),
+            threads=(
                 *place(beside.lane),
                 *(column ^ own for column, own in zip(place(beside.warp), slices, strict=True)),
                 *place(gathered.block),
             ),
-            fetches=tuple(map(tuple, fetches)),
-            outputs=tuple(starts[round_] + number for round_, number in outputs),
+            loads=loads,
+            outputs=outputs,
+            axis=place(gathered.axis),
+            element_bytes=size,
             scratch_bytes=tile << (warps if gathered.scope == "warp" else 0),
             ranks=None if known is None else Ranks(known.thread, tuple(map(tuple, ranks))),
-            rank_by_index=() if known is None else known.axis,
+            axis_ranks=() if known is None else known.axis,
         )
 
 
@@ -366,7 +397,7 @@ def _operations(columns: Columns, target: Target) -> int:
     return operations_of(columns) + 1
 
 
-def _conflicts(plan: GatherSharedPlan, target: Target) -> float:
+def _conflicts(plan: SharedPlan, target: Target) -> float:
     """Wavefronts of a phase of the stores; 1 without bank conflicts."""
     side = plan.store
     lanes = f2.sums(side.columns[: target.lanes.bit_length() - 1])
@@ -388,17 +419,17 @@ def _mean_wavefronts(lanes: Columns, by_index: Columns, element_bytes: int, targ
     return taken / _DRAWS
 
 
-def _far_sectors(plan: GatherSharedPlan, target: Target) -> float:
+def _far_sectors(plan: SharedPlan, index: Index, target: Target) -> float:
     """Mean sectors of other CTAs' memory that the loads of a warp touch, at random indices."""
     if plan.ranks is None:
         return 0.0
     ranks = plan.ranks.columns
-    addresses = (*plan.address_by_thread, *((0,) * (len(ranks) - len(plan.address_by_thread))))
+    addresses = (*plan.load.columns, *((0,) * (len(ranks) - len(plan.load.columns))))
     # What an index may add to the rank is as likely with any other rank of the same coset.
-    spread = f2.sums(f2.reduce(plan.rank_by_index))
+    spread = f2.sums(f2.reduce(index.ranks))
     loads = Counter(min(rank ^ step for step in spread) for round_ in plan.ranks.loads for rank in round_)
     by_thread = tuple(rank << _RANK | address for rank, address in zip(ranks, addresses, strict=True))
-    by_index = zip(plan.rank_by_index, plan.address_by_index, strict=True)
+    by_index = zip(index.ranks, index.columns, strict=True)
     moved = tuple(rank << _RANK | address for rank, address in by_index)
     own_bits, lanes = len(plan.store.columns), target.lanes.bit_length() - 1
     return sum(

@@ -35,8 +35,8 @@ from triton_linear.lowering.gather.shuffles import (
     plan_gather,
 )
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan, GatherSharedPlan
-from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan
+from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 
@@ -74,7 +74,7 @@ def select_gather(
 
 def cost_of(plan: AnyGatherPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
     """The modelled cost of a plan for one warp, with spills."""
-    if isinstance(plan, GatherSharedPlan):
+    if isinstance(plan, SharedPlan):
         return _with_spills(
             cost_of_gather_shared(plan, element, target, warps), _registers_needed(plan, element), target, warps
         )
@@ -87,8 +87,8 @@ def _registers_needed(plan: AnyGatherPlan, element: ElementType) -> int:
     """Registers that are live in a thread at once."""
     parts = 2 if element.bits == 64 else 1
     source, result = plan.source_registers * parts, len(plan.outputs) * parts
-    if isinstance(plan, GatherSharedPlan):
-        return max(source, result) + plan.index_registers
+    if isinstance(plan, SharedPlan):
+        return max(source, result) + len(plan.outputs)
     # If the index is invariant in a loop, its lane and its choice are hoisted out of the loop and stay live.
     return source + max(result, len(plan.indices) * (1 + (plan.moves and bool(plan.choices))))
 

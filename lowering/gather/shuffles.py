@@ -318,7 +318,6 @@ class _Planner:
         moves = not still or any(lane for _, lane in by_index) or any(one.lane_flip for one in wanted)
         plan = GatherPlan(
             source_registers=1 << len(self.held.register),
-            index_registers=len(outputs),
             axis_bits=len(self.axis_columns),
             lane_by_index=tuple(lane for _, lane in by_index),
             lane_by_thread=lane_by_thread,

@@ -1,4 +1,4 @@
-"""Plans of gathers, by shuffles and through shared memory. Pure data, as in `plans`."""
+"""Plans of gathers by shuffles. Pure data, as in `plans`, where those through shared memory are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.plans import CLUSTER, WIDEST_LOAD, MemorySide, Ranks
+from triton_linear.lowering.plan.plans import SharedPlan
 
 Columns = tuple[int, ...]
 
@@ -37,7 +37,6 @@ class GatherPlan:
     """
 
     source_registers: int
-    index_registers: int
     axis_bits: int
     lane_by_index: Columns
     lane_by_thread: Columns
@@ -105,81 +104,7 @@ class GatherPlan:
         return f"gather: {steps}, {_count(self.selects, 'select')}, {_count(self.permutes, 'permute')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """One load of a gather: the element that the index in register `index` names, at the address of the plan's
-    maps xor `offset`."""
-
-    index: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class GatherSharedPlan:
-    """A gather through shared memory, in one or more rounds over the same scratch.
-
-    Its stores are those of a `SharedPlan`. The byte address of a fetch is the xor of `address_by_index[j]` over
-    the set bits j of the index, `address_by_thread[k]` over the set bits k of the thread number, and the
-    fetch's offset. Register i of the result is the result of fetch `outputs[i]`, counted through the rounds.
-    Barriers of the plan's scope separate the rounds.
-
-    Columns of `address_by_thread` beyond those of lanes and warps belong to the rank of the CTA in its cluster.
-    With scope "cluster", a fetch loads from the CTA whose rank is that of `ranks`, by its place in the rounds,
-    xor `rank_by_index[j]` over the set bits j of the index. Each CTA has scratch of its own at the same
-    address.
-    """
-
-    source_registers: int
-    index_registers: int
-    axis_bits: int
-    scope: str
-    element_bytes: int
-    store: MemorySide
-    split: Columns
-    address_by_index: Columns
-    address_by_thread: Columns
-    fetches: tuple[tuple[Fetch, ...], ...]
-    outputs: tuple[int, ...]
-    scratch_bytes: int
-    kind: str = "gather-shared"
-    ranks: Ranks | None = None
-    rank_by_index: Columns = ()
-
-    @property
-    def per_word(self) -> int:
-        """Registers that are packed into a word."""
-        return max(1, 4 // self.element_bytes)
-
-    @property
-    def loads(self) -> int:
-        """Loads of one thread."""
-        return sum(map(len, self.fetches))
-
-    @property
-    def stores(self) -> int:
-        """Stores of one thread."""
-        return self.store.accesses
-
-    @property
-    def barriers(self) -> int:
-        """Barriers: one between the stores and loads of each round, one between rounds, and in
-        a cluster one behind the last loads (see `SharedPlan.barriers`)."""
-        return 2 * len(self.fetches) - 1 + (self.scope == CLUSTER)
-
-    @property
-    def stores_apart(self) -> bool:
-        """See `SharedPlan.stores_apart`."""
-        return len(self.store.rounds[0]) > 1 and self.source_registers * self.element_bytes > WIDEST_LOAD
-
-    def summary(self) -> str:
-        """One line for people."""
-        stores = f"{_count(self.stores, 'store')} of {self.store.access_bytes * 8} bits"
-        loads = f"{_count(self.loads, 'load')} of {self.element_bytes * 8} bits"
-        barriers = _count(self.barriers, f"{self.scope} barrier")
-        return f"{self.kind}: {stores}, {loads}, {barriers}, {self.scratch_bytes} bytes of scratch"
-
-
-AnyGatherPlan = GatherPlan | GatherSharedPlan
+AnyGatherPlan = GatherPlan | SharedPlan
 
 
 def _count(number: int, what: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.plan.words import NOWHERE, Row, WordBuilder
 from triton_linear.lowering.target.steps import Step
@@ -39,7 +38,7 @@ class LoadedWords:
     outputs: tuple[int, ...]
 
 
-def stored_words(plan: SharedPlan | GatherSharedPlan) -> StoredWords:
+def stored_words(plan: SharedPlan) -> StoredWords:
     """The program that makes the words of the stores of `plan` from its source registers."""
     rounds = tuple([tuple([access.registers for access in accesses]) for accesses in plan.store.rounds])
     return _stored(plan.per_word, plan.source_registers, plan.store.slots, plan.split, rounds)

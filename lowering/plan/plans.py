@@ -237,6 +237,19 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True)
+class Index:
+    """What the index of a gather adds to each load.
+
+    The byte address of a load is further xored with `columns[j]` over the set bits j of the index, and the rank
+    of the CTA that it reads with `ranks[j]`. The index is in the register of that number whose element the load
+    brings.
+    """
+
+    columns: tuple[int, ...]
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SharedPlan:
     """Elements travel through shared memory, in one or more rounds over the same scratch.
 
@@ -244,7 +257,7 @@ class SharedPlan:
     (round, load access, position) `outputs[i]`. Barriers of the plan's scope separate the rounds. The stores
     take the result of `before`, and `after` takes the result of the loads, if these plans by shuffles are
     given. With scope "cluster", loads read from the CTAs of `ranks`; each CTA has scratch of its own at the
-    same address.
+    same address. The plan of a gather has an `index`: each of its loads brings one element, of the result.
     """
 
     source_registers: int
@@ -258,6 +271,7 @@ class SharedPlan:
     before: ShufflePlan | None = None
     after: ShufflePlan | None = None
     ranks: Ranks | None = None
+    index: Index | None = None
 
     @property
     def per_word(self) -> int:
@@ -271,8 +285,8 @@ class SharedPlan:
 
     @property
     def kind(self) -> str:
-        """ "warp-shared", "cta-shared" or "cluster-shared"."""
-        return f"{self.scope}-shared"
+        """ "warp-shared", "cta-shared" or "cluster-shared"; of a gather, "gather-shared"."""
+        return f"{self.scope}-shared" if self.index is None else "gather-shared"
 
     @property
     def stores_apart(self) -> bool:
@@ -321,7 +335,7 @@ class SharedPlan:
         for where, stage in (("before", self.before), ("after", self.after)):
             if stage is not None:
                 sides.append(f"{_count(stage.shuffles, 'shuffle')} {where}")
-        barriers = _count(self.barriers, "barrier")
+        barriers = _count(self.barriers, "barrier" if self.index is None else f"{self.scope} barrier")
         return f"{self.kind}: {', '.join(sides)}, {barriers}, {self.scratch_bytes} bytes of scratch"
 
 

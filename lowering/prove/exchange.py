@@ -20,13 +20,14 @@ for the stores and the loads of all rounds.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from triton_linear.dialect.dimensions import fields
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import CLUSTER, MemorySide, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, Index, MemorySide, SharedPlan
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.prove.words import Refuted, Word, packed, run_words, words_at
 from triton_linear.lowering.target.targets import Target
@@ -95,12 +96,32 @@ def words_after_exchange(
     Raises Refuted if an address is outside the scratch or misaligned, if a warp accesses the part of another,
     or if a loaded value is not known.
     """
+    if plan.index is not None:
+        raise Refuted("the loads of a conversion have no index")
+    slots, loading = plan.per_word, loaded_words(plan)
+    loaded = [
+        word
+        for accesses in values_loaded(plan, words, functions, threads, target)
+        for values in accesses
+        for word in packed(values, slots)
+    ]
+    run_words(functions, loading.steps, loaded, slots, threads.lane_bits, threads.bits, threads.own_bits)
+    return words_at(loaded, loading.outputs)
+
+
+def values_loaded(
+    plan: SharedPlan, words: list[Word], functions: ThreadFunctions, threads: Threads, target: Target
+) -> list[list[list[Value | None]]]:
+    """The values that each load brings, by round and access; raises Refuted as `words_after_exchange`.
+
+    The bits of an index stand above those of a thread's number: what a thread loads for an index is what
+    another thread would load.
+    """
     _check_shape(plan, threads)
     store, load = (_addresses(plan, side, name, threads, target) for side, name in _sides(plan))
     if plan.scope == "warp":
         _check_warps_apart(plan, (store, load), threads)
-    slots = plan.per_word
-    storing, loading = stored_words(plan), loaded_words(plan)
+    slots, storing = plan.per_word, stored_words(plan)
     if storing.given != len(words):
         raise Refuted(f"the exchange takes {storing.given} words, there are {len(words)}")
     made = list(words)
@@ -110,16 +131,20 @@ def words_after_exchange(
         for access, needed in zip(accesses, numbers, strict=True):
             values = [value for word in words_at(made, needed) for value in word]
             memory.store(round_, access.offset, values, functions)
-    loaded: list[Word] = []
     loads = _Loads(memory, load)
     form = functions.affine(0, loads.columns)[1]
-    for round_, accesses in enumerate(plan.load.rounds):
-        for number, access in enumerate(accesses):
-            far = 0 if plan.ranks is None else plan.ranks.loads[round_][number] << _rank_shift(plan)
-            found = loads.elements(round_, access.offset | far)
-            loaded += packed([None if element is None else (element, form) for element in found], slots)
-    run_words(functions, loading.steps, loaded, slots, threads.lane_bits, threads.bits, threads.own_bits)
-    return words_at(loaded, loading.outputs)
+
+    def value(element: int | None) -> Value | None:
+        return None if element is None else (element, form)
+
+    ranks = [[0] * len(accesses) for accesses in plan.load.rounds] if plan.ranks is None else plan.ranks.loads
+    return [
+        [
+            list(map(value, loads.elements(round_, access.offset | far << _rank_shift(plan))))
+            for access, far in zip(accesses, ranks[round_], strict=True)
+        ]
+        for round_, accesses in enumerate(plan.load.rounds)
+    ]
 
 
 def _sides(plan: SharedPlan) -> Iterator[tuple[MemorySide, str]]:
@@ -137,11 +162,14 @@ def _check_ranks(plan: SharedPlan, threads: Threads) -> None:
         raise Refuted(f"scope '{plan.scope}' {'has' if plan.ranks else 'lacks'} CTAs to load from")
     if any(plan.store.columns[threads.own_bits :]) or any(mask >> threads.own_bits for mask in plan.split):
         raise Refuted("what is stored where depends on the CTA")
+    by_index = () if plan.index is None else plan.index.ranks
     if plan.ranks is None:
+        if any(by_index):
+            raise Refuted("an index names other CTAs, and no load reads from them")
         return
     if list(map(len, plan.ranks.loads)) != list(map(len, plan.load.rounds)):
         raise Refuted("there is no CTA for every load")
-    named = (*plan.ranks.columns, *(rank for ranks in plan.ranks.loads for rank in ranks))
+    named = (*plan.ranks.columns, *by_index, *(rank for ranks in plan.ranks.loads for rank in ranks))
     if any(rank >> threads.cta_bits for rank in named) or len(plan.ranks.columns) > threads.bits:
         raise Refuted(f"a load is from a CTA that a cluster of {1 << threads.cta_bits} does not have")
     if plan.load.matrix:
@@ -158,6 +186,8 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
         raise Refuted(
             f"a thread stores one of 2^{plan.store.choices} alternatives, {len(plan.split)} bits choose"
         )
+    if plan.index is not None:
+        _check_index(plan, plan.index)
     if any(mask >> threads.bits for mask in plan.split):
         raise Refuted("alternatives are chosen by bits that a thread number does not have")
     width = plan.store.slots << plan.store.choices
@@ -177,6 +207,16 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
             raise Refuted(f"no load has the place {place}")
 
 
+def _check_index(plan: SharedPlan, index: Index) -> None:
+    if plan.load.slots != 1 or plan.load.matrix or plan.before is not None or plan.after is not None:
+        raise Refuted("a load by an index brings one element")
+    if len(index.ranks) != len(index.columns):
+        raise Refuted("there is no CTA for every bit of an index")
+    asked = [access.registers for accesses in plan.load.rounds for access in accesses]
+    if not all(len(named) == 1 and 0 <= named[0] < len(plan.outputs) for named in asked):
+        raise Refuted(f"a load goes by an index in another register than one of {len(plan.outputs)}")
+
+
 def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, target: Target) -> _Addresses:
     """The addresses of one side; raises Refuted if one is misaligned or outside the scratch."""
     size, width = plan.element_bytes, side.slots * plan.element_bytes
@@ -192,8 +232,9 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         covered = aligned = width
         if width != side.access_bytes or width & (width - 1) or width > target.max_access_bytes:
             raise Refuted(f"no {name} moves {side.slots} elements of {size} bytes as {side.access_bytes} bytes")
+    by_index = plan.index.columns if plan.index is not None and name == "load" else ()
     reached = 0
-    for address in (*columns, *(access.offset for accesses in side.rounds for access in accesses)):
+    for address in (*columns, *by_index, *(access.offset for accesses in side.rounds for access in accesses)):
         if address % aligned:
             raise Refuted(f"{name} address {address:#x} is no multiple of {aligned}")
         reached |= address
@@ -201,7 +242,7 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
     ranks = _rank_columns(plan, name, threads)
     if not side.matrix:
-        return _Addresses(_with_ranks(columns, ranks), tuple(range(0, width, size)))
+        return _Addresses(_with_ranks((*columns, *by_index), ranks), tuple(range(0, width, size)))
     of_lanes, steps = _spread(side.matrix, columns)
     unit = _UNITS[side.matrix]
     inside = [size << bit for bit in range((unit // size).bit_length() - 1)]
@@ -213,12 +254,14 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
 
 
 def _rank_columns(plan: SharedPlan, name: str, threads: Threads) -> tuple[int, ...]:
-    """For each bit of a thread's number, its summand to the rank of the accessed CTA, at its place in an
-    address."""
+    """For each bit of a thread's number, and for loads of an index, its summand to the rank of the accessed
+    CTA, at its place in an address."""
     if name == "load" and plan.ranks is not None:
         ranks = (*plan.ranks.columns, *((0,) * (threads.bits - len(plan.ranks.columns))))
     else:
         ranks = (*((0,) * threads.own_bits), *(1 << bit for bit in range(threads.cta_bits)))
+    if name == "load" and plan.index is not None:
+        ranks = (*ranks, *plan.index.ranks)
     return tuple(rank << _rank_shift(plan) for rank in ranks)
 
 
@@ -262,8 +305,10 @@ def _check_warps_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: T
     origin, width = _rank_shift(plan) + threads.cta_bits, threads.bits - threads.lane_bits
     pivots: dict[int, int] = {}
     for side, addresses in zip((plan.store, plan.load), sides, strict=True):
+        warps = [1 << bit >> threads.lane_bits for bit in range(threads.bits)]
         pairs = [
-            column << width | 1 << bit >> threads.lane_bits for bit, column in enumerate(addresses.columns)
+            column << width | warp
+            for column, warp in itertools.zip_longest(addresses.columns, warps, fillvalue=0)
         ]
         places = {access.offset for accesses in side.rounds for access in accesses}
         pairs += [(1 << origin | place) << width for place in places]
@@ -346,7 +391,8 @@ class _Loads:
         for bit, address in enumerate(load.columns):
             element = memory.element(address)
             if element is None:
-                who = memory.threads.thread(1 << bit)
+                bits = memory.threads.bits
+                who = memory.threads.thread(1 << bit) if bit < bits else f"index {1 << bit - bits}"
                 raise Refuted(f"{who} loads {address:#x} away from lane 0 of warp 0, where nobody stores")
             self.columns.append(element)
         # Every thread loads a stored address if the stores fill the whole coset that the threads access.

@@ -1,7 +1,7 @@
 """How far searches go. These bound work, so that a compile stays short; none foresees what is fast.
 
 With ten of these unbounded no module of 1,197 was another one, and with each of the others at most fourteen
-(docs/policy.md).
+(docs/builders/policy.md).
 """
 
 from __future__ import annotations

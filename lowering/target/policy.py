@@ -7,7 +7,7 @@ a kernel. `Target.policy` has the values of a GPU.
 
 Each field has its unit, the kernels that it was seen on, and its neutral value, with which its rule decides
 nothing or its search is not cut short. `python -m bench.ablation` sets each field to its neutral value and says
-which modules change; docs/policy.md has the table.
+which modules change; docs/builders/policy.md has the table.
 """
 
 from __future__ import annotations

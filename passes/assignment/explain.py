@@ -33,7 +33,7 @@ def explain(scope: Scope, graph: Graph, assignment: Assignment, pays: bool) -> N
         f"other clocks {was.other:.1f} before, {becomes.other:.1f} after "
         f"(a clock outside memory counts {assignment.weight:.2f}; "
         f"{len(graph.groups)} groups, {len(graph.edges)} edges, {assignment.planned} conversions planned; "
-        f"{assignment.solver}, {exact})",
+        f"{exact})",
         by_line(shares(graph, assignment)),
     )
     for number, group in enumerate(graph.groups):

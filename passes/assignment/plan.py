@@ -55,7 +55,6 @@ class Assignment:
     recomputed: Sequence[tuple[Recipe, float]]
     weight: float
     planned: int
-    solver: str
     optimal: bool
 
     @property
@@ -182,8 +181,8 @@ class _Search:
         )
         return AssignmentPrice(sum(p.memory for p in groups), sum(p.other for p in groups) + conversions)
 
-    def run(self, seconds: float, rank: int = 0) -> Assignment:
-        """The assignment of that rank, 0 for the cheapest; `seconds` bounds each integer program."""
+    def run(self, rank: int = 0) -> Assignment:
+        """The assignment of that rank, 0 for the cheapest."""
         graph = self.graph
         present = [prices[0] for prices in self.group_prices.values()]
         recomputed = [(each[0], self.costs.of_recipe(*each)) for each in graph.converted_recipes]
@@ -192,9 +191,9 @@ class _Search:
             sum(p.memory for p in present), other + sum(clocks for _, clocks in recomputed)
         )
         weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
-        choices, solution = self._solve_with_exact_prices(weight, seconds)
+        choices, solution = self._solve_with_exact_prices(weight)
         if rank:
-            choices, solution = self._ranked(choices, solution, weight, seconds, rank)
+            choices, solution = self._ranked(choices, solution, weight, rank)
         entries = [(pair, choices[pair.edge.source], choices[pair.edge.target]) for pair in self.edge_prices]
         edges = {pair.edge: (pair.present, pair.table[row][column]) for pair, row, column in entries}
         again = frozenset(pair.edge for pair, row, column in entries if pair.is_recomputed(row, column))
@@ -212,12 +211,11 @@ class _Search:
             recomputed,
             weight,
             self.planned,
-            solution.solver,
             optimal,
         )
 
     def _ranked(
-        self, best: Mapping[Group, int], solution: Solution, weight: float, seconds: float, rank: int
+        self, best: Mapping[Group, int], solution: Solution, weight: float, rank: int
     ) -> tuple[Mapping[Group, int], Solution]:
         """The choices of rank 1 or more.
 
@@ -237,7 +235,7 @@ class _Search:
                 for choice, price in enumerate(prices)
             ]
             try:
-                choices, other = self._solve_with_exact_prices(weight, seconds)
+                choices, other = self._solve_with_exact_prices(weight)
             finally:
                 self.group_prices[group] = prices
             if tuple(choices.values()) not in taken:
@@ -249,13 +247,13 @@ class _Search:
         _, choices, other = ranked[min(rank, len(ranked)) - 1]
         return choices, other
 
-    def _solve_with_exact_prices(self, weight: float, seconds: float) -> tuple[Mapping[Group, int], Solution]:
+    def _solve_with_exact_prices(self, weight: float) -> tuple[Mapping[Group, int], Solution]:
         """The choices of least cost. Ensures: all their conversions have exact prices."""
         present = dict.fromkeys(self.graph.groups, 0)
         free = [group for group in self.graph.groups if len(self.candidates[group]) > 1]
         place = {group: index for index, group in enumerate(free)}
         while True:
-            solution = solve(self._problem(free, place, weight), seconds)
+            solution = solve(self._problem(free, place, weight))
             choices = present | dict(zip(free, solution.choices, strict=True))
             inexact = [
                 (pair, row, column)
@@ -289,14 +287,12 @@ class _Search:
         return problem
 
 
-def assign(
-    graph: Graph, costs: AssignmentCosts, seconds: float = 1.0, *, admits_new: bool = True, rank: int = 0
-) -> Assignment:
-    """The assignment of least modelled cost; `seconds` bounds each integer program, if one is needed.
+def assign(graph: Graph, costs: AssignmentCosts, *, admits_new: bool = True, rank: int = 0) -> Assignment:
+    """The assignment of least modelled cost.
 
     admits_new: True if conversions may be added on edges where the module has none. rank: 0 for the least cost,
     1 and more for the next ones, which differ from the best one in some group.
 
     Raises NoLayout if a group's present encoding has no layout.
     """
-    return _Search(graph, costs, admits_new).run(seconds, rank)
+    return _Search(graph, costs, admits_new).run(rank)

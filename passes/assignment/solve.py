@@ -2,17 +2,17 @@
 
 Variables are eliminated one after another: the cost of the best choice for a variable, for each combination of
 choices of its neighbours, becomes a table over the neighbours. This is exact. On trees, which most kernels are,
-the tables are no larger than the given ones. If a table would grow too large, HiGHS solves the problem as an
-integer program with a time limit.
+the tables are no larger than the given ones. Where a table would grow too large, some variables are held: the
+others have their best choices for what is held, and each held variable in turn takes the choice for which all
+of that costs least. This ends where no choice of one held variable is better. Work is bounded by numbers of
+entries and trials, not by a clock: a problem has one solution.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from itertools import chain
 from operator import add
@@ -26,6 +26,8 @@ Table = list[list[float]]
 MOST_ENTRIES = 200_000
 FEW_ENTRIES = 2_000
 """The entries of a table up to which importing numpy, a tenth of a second, would take longer than it saves."""
+MOST_TRIALS = 256
+"""The most choices of held variables that are tried."""
 
 
 @dataclass
@@ -59,11 +61,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The choice for each variable, and the solver: "elimination", which is exact, or "HiGHS", which is exact
-    unless its time ran out."""
+    """The choice for each variable, and whether no other choices can cost less."""
 
     choices: tuple[int, ...]
-    solver: str
     optimal: bool
 
 
@@ -99,19 +99,78 @@ class _Factor:
         return table.transpose(places).reshape([sizes[v] if v in own else 1 for v in variables])
 
 
-def solve(problem: Problem, seconds: float = 1.0) -> Solution:
+def solve(problem: Problem) -> Solution:
     """The choices of least cost.
 
-    Ensures: the solution is optimal, unless a table would exceed `MOST_ENTRIES` entries and HiGHS needs more
-    than `seconds`.
+    Ensures: the solution is optimal, unless a table would exceed `MOST_ENTRIES` entries; then no other choice
+    of one variable costs less, unless that takes more than `MOST_TRIALS` trials.
     """
-    choices = _solve_by_elimination(problem)
-    if choices is not None:
-        return Solution(choices, "elimination", True)
-    return _solve_as_integer_program(problem, seconds)
+    choices = _by_elimination(problem)
+    return Solution(_by_holding(problem), False) if choices is None else Solution(choices, True)
 
 
-def _solve_by_elimination(problem: Problem) -> tuple[int, ...] | None:
+def _by_holding(problem: Problem) -> tuple[int, ...]:
+    """Choices of little cost: variables are held without which no table is too large."""
+    held = dict.fromkeys(_cut(problem), 0)
+
+    def others_too(held: Mapping[int, int]) -> tuple[int, ...]:
+        choices = _by_elimination(_holding(problem, held))
+        assert choices is not None
+        return tuple(held.get(variable, choice) for variable, choice in enumerate(choices))
+
+    best = others_too(held)
+    least, trials, improves = problem.cost(best), 0, True
+    while improves:
+        improves = False
+        for variable, choice in [(v, choice) for v in held for choice in range(len(problem.unary[v]))]:
+            if choice == held[variable] or trials == MOST_TRIALS:
+                continue
+            trials += 1
+            tried = held | {variable: choice}
+            found = others_too(tried)
+            if (cost := problem.cost(found)) < least:
+                best, least, held, improves = found, cost, tried, True
+    return best
+
+
+def _cut(problem: Problem) -> list[int]:
+    """Variables without which no table exceeds `MOST_ENTRIES` entries: whenever one would, that with the most
+    neighbours."""
+    sizes = [len(costs) for costs in problem.unary]
+    neighbours: dict[int, set[int]] = {variable: set() for variable in range(len(sizes))}
+    for a, b in problem.pairs:
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    cut = []
+    while neighbours:
+        entries = {v: sizes[v] * math.prod(sizes[u] for u in others) for v, others in neighbours.items()}
+        gone = min(entries, key=lambda v: (entries[v], v))
+        is_held = entries[gone] > MOST_ENTRIES
+        if is_held:
+            gone = max(neighbours, key=lambda v: (sizes[v] > 1, len(neighbours[v]), sizes[v], -v))
+            cut.append(gone)
+        scope = neighbours.pop(gone)
+        for other in scope:
+            neighbours[other].discard(gone)
+            if not is_held:
+                neighbours[other] |= scope - {other}
+    return cut
+
+
+def _holding(problem: Problem, held: Mapping[int, int]) -> Problem:
+    """The problem in which these variables have these choices; theirs becomes the only one, number 0."""
+    made = Problem([[costs[held[v]]] if v in held else list(costs) for v, costs in enumerate(problem.unary)])
+    for (a, b), table in problem.pairs.items():
+        if a not in held and b not in held:
+            made.pairs[a, b] = table
+        elif a not in held:
+            made.unary[a] = [cost + row[held[b]] for cost, row in zip(made.unary[a], table, strict=True)]
+        elif b not in held:
+            made.unary[b] = list(map(add, made.unary[b], table[held[a]]))
+    return made
+
+
+def _by_elimination(problem: Problem) -> tuple[int, ...] | None:
     """The choices of least cost; None if a table would exceed `MOST_ENTRIES` entries."""
     sizes = [len(costs) for costs in problem.unary]
     factors = [_Factor((i,), costs) for i, costs in enumerate(problem.unary)]
@@ -176,38 +235,3 @@ def _least_of_arrays(
 
 def _neighbours(factors: Sequence[_Factor], variable: int) -> tuple[int, ...]:
     return tuple(sorted({v for factor in factors for v in factor.scope} - {variable}))
-
-
-def _solve_as_integer_program(problem: Problem, seconds: float) -> Solution:
-    """Solve the problem as an integer program: a binary variable for each choice, and a continuous variable for
-    each pair of choices. Each row and column of a pair's variables sums to the variable of its choice."""
-    highspy: Any = importlib.import_module("highspy")  # takes a tenth of a second, and is seldom needed
-
-    began = time.perf_counter()
-    model = highspy.Highs()
-    model.silent()
-    choose = []
-    for costs in problem.unary:
-        variables = [model.addBinary(obj=cost) for cost in costs]
-        model.addConstr(sum(variables) == 1)
-        choose.append(variables)
-    for (a, b), table in problem.pairs.items():
-        both = [[model.addVariable(lb=0.0, ub=1.0, obj=cost) for cost in row] for row in table]
-        for row, variable in zip(both, choose[a], strict=True):
-            model.addConstr(sum(row) == variable)
-        for column, variable in zip(zip(*both, strict=True), choose[b], strict=True):
-            model.addConstr(sum(column) == variable)
-    model.setOptionValue("time_limit", max(0.0, seconds - (time.perf_counter() - began)))
-    # If HiGHS had started threads, a process forked later would wait for them forever: so it runs on one
-    # thread, unless other code in this process has set another number, which HiGHS refuses to change.
-    for threads in (1, 0):
-        model.setOptionValue("threads", threads)
-        if model.run() != highspy.HighsStatus.kError:
-            break
-    optimal = model.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    values = list(model.getSolution().col_value)
-    choices = []
-    for variables in choose:
-        taken = [values[variable.index] for variable in variables] if values else [1.0]
-        choices.append(taken.index(max(taken)))
-    return Solution(tuple(choices), "HiGHS", optimal)

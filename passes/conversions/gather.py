@@ -23,8 +23,8 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.gather.select import cost_of, select_gather, stock_cost
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherSharedPlan
-from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.plan.gathers import AnyGatherPlan
+from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
@@ -199,7 +199,7 @@ class _Choice:
 
     def unfit(self, gather: Operation, plan: AnyGatherPlan) -> str | None:
         """Why a gather cannot have this plan where it is; None if it can."""
-        if not isinstance(plan, GatherSharedPlan):
+        if not isinstance(plan, SharedPlan):
             return None
         if self.partial.calls and plan.scope != "warp":
             return CALLS

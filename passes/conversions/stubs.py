@@ -14,7 +14,6 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.gather.select import select_gather
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import FREE, Plan, Rejected, SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.planners.free import plan_free
@@ -68,7 +67,7 @@ def gather_calls(ops: Iterable[Operation]) -> frozenset[Operation]:
 def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
     if isinstance(stub, GatherStub):
-        reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis)
+        reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis, stub.element, target)
     elif stub.plan.kind == FREE:  # gives garbage on purpose
         reason = None
     else:
@@ -105,7 +104,7 @@ def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> St
 
 def _has_cta_barrier(stub: Stub) -> bool:
     """True if the code of a stub has barriers of the whole CTA."""
-    return isinstance(stub.plan, SharedPlan | GatherSharedPlan) and stub.plan.scope != "warp"
+    return isinstance(stub.plan, SharedPlan) and stub.plan.scope != "warp"
 
 
 def _read(op: Operation, name: str, target: Target) -> Stub:

@@ -20,7 +20,6 @@ from triton_linear.lowering.emit.calls import RANK_NUMBER, THREAD_NUMBER
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.prove.plans import refuted
@@ -206,7 +205,7 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
         races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, numbers)
         for symbol in kernel.stubs if races else ():
             plan = kernel.stubs[symbol].plan
-            if isinstance(plan, SharedPlan | GatherSharedPlan) and plan.scope == CLUSTER:
+            if isinstance(plan, SharedPlan) and plan.scope == CLUSTER:
                 verdicts[symbol] = replace(verdicts[symbol], races=(*verdicts[symbol].races, *races))
     return verdicts
 

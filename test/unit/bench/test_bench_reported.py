@@ -299,7 +299,7 @@ def test_bad_names_are_refused() -> None:
         run.main(["--dry", "hip:gfx942"])
 
 
-def test_every_case_has_a_paragraph_a_picture_and_counts_of_four_releases() -> None:
+def test_every_case_has_a_row_a_picture_and_counts_of_four_releases() -> None:
     root = Path(__file__).parents[3]
     page = (root / "docs" / "reported.md").read_text()
     known = json.loads(releases.COUNTS.read_text())

@@ -23,11 +23,9 @@ from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import (
     AnyGatherPlan,
-    Fetch,
     GatherPlan,
-    GatherSharedPlan,
 )
-from triton_linear.lowering.plan.plans import Rejected
+from triton_linear.lowering.plan.plans import Access, Rejected, SharedPlan
 from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.target.targets import Target, target
 
@@ -58,7 +56,7 @@ def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
         if isinstance(plan, Rejected):
             kinds["rejected"] += 1
             continue
-        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
         verdict = run(case, plan, gpu, number)
         assert verdict.ok, (case, plan.summary(), verdict.examples[:2])
         parts = 2 if case.element.bits == 64 else 1
@@ -84,22 +82,23 @@ def test_code_through_memory_takes_what_numpy_does(name: str) -> None:
         case = random_gather(rng, gpu, apart=number % 2 > 0)
         sides = case.src, case.index, case.axis, case.element, gpu
         plan = plan_gather_shared(*sides, rng.choice((None, 0)))
-        assert isinstance(plan, GatherSharedPlan)
-        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+        assert isinstance(plan, SharedPlan)
+        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
         verdict = run(case, plan, gpu, number)
         assert verdict.ok, (case, plan.summary(), verdict.examples[:2], verdict.races[:2])
         counted = verdict.counts
         stores = [access for access in counted.accesses if access.kind == "store"]
         kinds["in conflict"] += any(access.wavefronts > access.minimum for access in stores)
-        assert (sum(counted.stores.values()), sum(counted.loads.values())) == (plan.stores, plan.loads)
+        assert sum(counted.stores.values()) == plan.store.accesses
+        assert sum(counted.loads.values()) == plan.load.accesses
         barriers = {"cta": counted.cta_barriers, "warp": counted.warp_barriers}
         first = gpu.waits_before_stores and plan.stores_apart
         assert barriers[plan.scope] - (first and plan.scope == "warp") == plan.barriers
         kinds[plan.scope] += 1
-        kinds["rounds"] += len(plan.fetches) > 1
+        kinds["rounds"] += len(plan.load.rounds) > 1
         kinds["split"] += bool(plan.split)
         kinds["wide"] += plan.store.access_bytes > max(4, plan.element_bytes)
-        kinds["copies"] += plan.loads < len(plan.outputs)
+        kinds["copies"] += plan.load.accesses < len(plan.outputs)
         kinds["mean"] += counted.wavefronts / case.warps
         kinds["expected"] += cost_of_gather_shared(plan, case.element, gpu, case.warps).wavefronts
     seldom = ("rounds",) if gpu.lanes == 32 else ()  # 64 lanes leave few registers to these tensors
@@ -115,8 +114,8 @@ def test_in_a_cluster_each_cta_gathers_what_it_has(name: str) -> None:
     for number in range(28):
         case = in_cluster(rng, random_gather(rng, gpu, apart=number % 2 > 0))
         plan = plan_gather_shared(case.src, case.index, case.axis, case.element, gpu)
-        assert isinstance(plan, GatherSharedPlan)
-        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+        assert isinstance(plan, SharedPlan)
+        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
         verdict = run(case, plan, gpu, number)
         assert verdict.ok, (case, plan.summary(), verdict.examples[:2], verdict.races[:2])
         ctas = case.src.in_dim_size("block")
@@ -135,8 +134,8 @@ def test_tritons_gather_stores_and_loads_all(name: str) -> None:
     for number in range(10):
         case = random_gather(rng, gpu, apart=number % 2 > 0)
         plan = plan_row_major(case.src, case.index, case.axis, case.element, gpu)
-        assert isinstance(plan, GatherSharedPlan)
-        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+        assert isinstance(plan, SharedPlan)
+        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
         verdict = run(case, plan, gpu, number)
         assert verdict.ok
         registers = [side.in_dim_size("register") for side in (case.src, case.index)]
@@ -150,7 +149,7 @@ def test_rows_of_lanes_in_banks_of_their_own_have_no_conflicts() -> None:
     for element in ("i8", "f16", "f32"):
         case = replace(rows_of(8, 1), element=element_type(element))
         plan = plan_gather_shared(case.src, case.index, 1, case.element, CUDA)
-        assert isinstance(plan, GatherSharedPlan)
+        assert isinstance(plan, SharedPlan)
         for seed in range(4):
             counts = run(case, plan, CUDA, seed).counts
             loads = [access for access in counts.accesses if access.kind == "load"]
@@ -163,7 +162,7 @@ def test_what_stays_in_its_warp_waits_for_no_other() -> None:
     side = layout(own, [(1 << bit, 0) for bit in range(5)], [(32, 0), (64, 0)], [128, 16])
     case = Case(side, side, 1, F32, I32)
     plan = plan_gather_shared(side, side, 1, F32, CUDA)
-    assert isinstance(plan, GatherSharedPlan)
+    assert isinstance(plan, SharedPlan)
     assert plan.scope == "warp"
     verdict = run(case, plan, CUDA)
     assert verdict.ok
@@ -173,7 +172,7 @@ def test_what_stays_in_its_warp_waits_for_no_other() -> None:
 def test_rounds_take_less_scratch_for_more_barriers() -> None:
     case = rows_of(16, 4)
     plans = [plan_gather_shared(case.src, case.index, 1, F32, CUDA, limit) for limit in (None, 2048, 1024)]
-    assert [(plan.scratch_bytes, plan.barriers) for plan in plans if isinstance(plan, GatherSharedPlan)] == [
+    assert [(plan.scratch_bytes, plan.barriers) for plan in plans if isinstance(plan, SharedPlan)] == [
         (4096, 1),
         (2048, 3),
         (1024, 7),
@@ -227,7 +226,7 @@ def test_sources_chosen_by_the_thread_number_are_right() -> None:
         plan = planned(case, CUDA)
         assert isinstance(plan, GatherPlan)
         assert any(plan.choice_by_thread)
-        assert refuted_gather(plan, src, index, 1) is None
+        assert refuted_gather(plan, src, index, 1, F32, CUDA) is None
         assert run(case, plan, CUDA).ok
 
 
@@ -322,35 +321,54 @@ def _other_lane(plan: GatherPlan) -> GatherPlan:
     return replace(plan, lane_by_thread=(first ^ 16, *rest))
 
 
+def _indexed(plan: SharedPlan, **changes: object) -> SharedPlan:
+    assert plan.index is not None
+    return replace(plan, index=replace(plan.index, **changes))  # type: ignore[arg-type]
+
+
+def _loading(plan: SharedPlan, **changes: object) -> SharedPlan:
+    return replace(plan, load=replace(plan.load, **changes))  # type: ignore[arg-type]
+
+
+def _by_others(plan: SharedPlan, step: int = 1) -> SharedPlan:
+    """Each load goes by the index in another register."""
+    rounds = [
+        tuple(replace(access, registers=(access.registers[0] ^ step,)) for access in accesses)
+        for accesses in plan.load.rounds
+    ]
+    return _loading(plan, rounds=tuple(rounds))
+
+
+def _exchanged(rounds: tuple[tuple[Access, ...], ...]) -> tuple[tuple[Access, ...], ...]:
+    """The first loads what another of its round does."""
+    (first, *others), *rest = rounds
+    offset = next(access.offset for access in others if access.offset != first.offset)
+    return ((replace(first, offset=offset), *others), *rest)
+
+
 MEMORY_MUTANTS = {
-    "address_by_index": lambda plan: replace(plan, address_by_index=plan.address_by_index[::-1]),
-    "address_by_thread": lambda plan: replace(plan, address_by_thread=plan.address_by_thread[::-1]),
-    "fetch": lambda plan: replace(plan, fetches=_exchanged(plan.fetches)),
+    "index columns": lambda plan: _indexed(plan, columns=plan.index.columns[::-1]),
+    "index registers": _by_others,
+    "load columns": lambda plan: _loading(plan, columns=plan.load.columns[::-1]),
+    "load": lambda plan: _loading(plan, rounds=_exchanged(plan.load.rounds)),
     "outputs": lambda plan: replace(plan, outputs=plan.outputs[::-1]),
     "store columns": lambda plan: replace(plan, store=replace(plan.store, columns=plan.store.columns[::-1])),
     "a store is missing": lambda plan: replace(
         plan, store=replace(plan.store, rounds=(plan.store.rounds[0][:-1], *plan.store.rounds[1:]))
     ),
-    "rounds": lambda plan: replace(plan, fetches=plan.fetches[::-1]),
+    "rounds": lambda plan: replace(plan, outputs=tuple((1 - r, *place) for r, *place in plan.outputs)),
 }
-
-
-def _exchanged(fetches: tuple[tuple[Fetch, ...], ...]) -> tuple[tuple[Fetch, ...], ...]:
-    """The first loads what another of its round does."""
-    (first, *others), *rounds = fetches
-    offset = next(fetch.offset for fetch in others if fetch.offset != first.offset)
-    return ((replace(first, offset=offset), *others), *rounds)
 
 
 @pytest.mark.parametrize("name", MEMORY_MUTANTS)
 def test_wrong_plans_through_memory_are_refuted_and_found_wrong(name: str) -> None:
     case = rows_of(16, 4)
     plan = plan_gather_shared(case.src, case.index, 1, F32, CUDA, 2048)
-    assert isinstance(plan, GatherSharedPlan)
+    assert isinstance(plan, SharedPlan)
     wrong = MEMORY_MUTANTS[name](plan)
     assert wrong != plan
-    assert refuted_gather(plan, case.src, case.index, 1) is None
-    assert refuted_gather(wrong, case.src, case.index, 1) is not None
+    assert refuted_gather(plan, case.src, case.index, 1, F32, CUDA) is None
+    assert refuted_gather(wrong, case.src, case.index, 1, F32, CUDA) is not None
     assert run(case, plan, CUDA).ok
     assert not run(case, wrong, CUDA).ok
 
@@ -359,18 +377,20 @@ def test_wrong_plans_through_memory_are_refuted_and_found_wrong(name: str) -> No
     ("change", "reason"),
     [
         (lambda plan: replace(plan, scratch_bytes=plan.scratch_bytes // 2), "reaches byte"),
-        (lambda plan: replace(plan, axis_bits=plan.axis_bits - 1), "it is for another tensor"),
+        (lambda plan: _indexed(plan, columns=plan.index.columns[1:]), "it is for another tensor"),
+        (lambda plan: _by_others(plan, 32), "in another register"),
+        (lambda plan: _indexed(plan, ranks=()), "no CTA for every bit of an index"),
         (lambda plan: replace(plan, outputs=plan.outputs[1:]), "it has other registers"),
-        (lambda plan: replace(plan, address_by_thread=plan.address_by_thread[1:]), "it is for other threads"),
+        (lambda plan: replace(plan, element_bytes=2), "elements of 2 bytes, f32 has 4"),
+        (lambda plan: replace(plan, index=None), "its loads have no index"),
+        (lambda plan: _loading(plan, columns=(0, *plan.load.columns)), "depend on 6 bits of a thread number"),
     ],
 )
-def test_what_does_not_fit_is_refuted(
-    change: Callable[[GatherSharedPlan], GatherSharedPlan], reason: str
-) -> None:
+def test_what_does_not_fit_is_refuted(change: Callable[[SharedPlan], SharedPlan], reason: str) -> None:
     case = rows_of(16, 4)
     plan = plan_gather_shared(case.src, case.index, 1, F32, CUDA)
-    assert isinstance(plan, GatherSharedPlan)
-    refuted = refuted_gather(change(plan), case.src, case.index, 1)
+    assert isinstance(plan, SharedPlan)
+    refuted = refuted_gather(change(plan), case.src, case.index, 1, F32, CUDA)
     assert refuted is not None and reason in refuted
 
 
@@ -394,8 +414,8 @@ def test_wrong_plans_are_refuted_and_their_code_is_found_wrong(name: str) -> Non
     assert isinstance(plan, GatherPlan)
     wrong = MUTANTS[name](plan)
     assert wrong != plan
-    assert refuted_gather(plan, case.src, case.index, 1) is None
-    assert refuted_gather(wrong, case.src, case.index, 1) is not None
+    assert refuted_gather(plan, case.src, case.index, 1, F32, CUDA) is None
+    assert refuted_gather(wrong, case.src, case.index, 1, F32, CUDA) is not None
     assert run(case, plan, CUDA).ok
     assert not run(case, wrong, CUDA).ok
 
@@ -407,11 +427,11 @@ def test_loads_are_priced_at_the_mean_of_random_indices() -> None:
     """Of 32 lanes in 32 banks the fullest has 3.53 words on average (10^6 throws of numpy's)."""
     side = layout([(0, 1 << bit) for bit in range(10)], [(1 << bit, 0) for bit in range(5)], [], [32, 1024])
     plan = plan_gather_shared(side, side, 1, F32, CUDA)
-    assert isinstance(plan, GatherSharedPlan)
+    assert isinstance(plan, SharedPlan)
     cost = cost_of_gather_shared(plan, F32, CUDA)
-    assert cost.wavefronts == plan.stores + plan.loads  # every lane has a bank of its own
+    assert cost.wavefronts == plan.accesses  # every lane has a bank of its own
     old = plan_row_major(side, side, 1, F32, CUDA)
-    assert isinstance(old, GatherSharedPlan)
+    assert isinstance(old, SharedPlan)
     assert cost_of_gather_shared(old, F32, CUDA).wavefronts == pytest.approx((32 + 3.53) * 1024, rel=0.02)
 
 

@@ -21,8 +21,7 @@ from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
-from triton_linear.lowering.plan.plans import Ranks, Rejected
+from triton_linear.lowering.plan.plans import Index, Ranks, Rejected, SharedPlan
 from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.target.targets import target
 
@@ -46,38 +45,43 @@ def case_of(src: LinearLayout = WHOLE, index: LinearLayout = WHOLE) -> Case:
     return Case(src, index, 0, F32, I32)
 
 
-def planned(case: Case, limit: int | None = None) -> GatherSharedPlan:
+def planned(case: Case, limit: int | None = None) -> SharedPlan:
     plan = plan_gather_shared(case.src, case.index, case.axis, case.element, GPU, limit)
-    assert isinstance(plan, GatherSharedPlan)
+    assert isinstance(plan, SharedPlan)
     return plan
 
 
-def code(case: Case, plan: GatherSharedPlan, name: str = "cuda:90") -> str:
+def index_of(plan: SharedPlan) -> Index:
+    assert plan.index is not None
+    return plan.index
+
+
+def code(case: Case, plan: SharedPlan, name: str = "cuda:90") -> str:
     signature = GatherSignature.of(plan, case.element, case.index_element)
     return f"module {{\n{emit_gather(plan, signature, target(name))}}}\n"
 
 
-def run(text: str, case: Case, plan: GatherSharedPlan, name: str = "cuda:90", seed: int = 0) -> Verdict:
+def run(text: str, case: Case, plan: SharedPlan, name: str = "cuda:90", seed: int = 0) -> Verdict:
     sides = case.src, case.index, case.axis, case.element, case.index_element
     return verify_gather(text, "gather", *sides, target(name), case.warps, plan.scratch_bytes, seed=seed)
 
 
 @functools.cache
-def random_plans() -> list[tuple[str, Case, GatherSharedPlan]]:
+def random_plans() -> list[tuple[str, Case, SharedPlan]]:
     """Gathers of 2 to 16 CTAs, some of which stay in theirs, for two GPUs in turn."""
     rng, found = random.Random("gathers across CTAs"), []
     for number in range(44):
         name = GPUS[number % 2]
         case = across_ctas(rng, target(name))
         plan = plan_gather_shared(case.src, case.index, case.axis, case.element, target(name))
-        assert isinstance(plan, GatherSharedPlan)
+        assert isinstance(plan, SharedPlan)
         found.append((name, case, plan))
     return found
 
 
 def test_random_gathers_are_proved_in_clusters_of_2_to_16() -> None:
-    for _, case, plan in random_plans():
-        assert refuted_gather(plan, case.src, case.index, case.axis) is None
+    for name, case, plan in random_plans():
+        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, target(name)) is None
 
 
 def test_random_gathers_are_right_in_clusters_of_2_to_16() -> None:
@@ -92,11 +96,11 @@ def test_random_gathers_are_right_in_clusters_of_2_to_16() -> None:
         kinds[plan.scope] += 1
         if plan.scope == "cluster":
             assert text.count(ARRIVE) == text.count(WAIT) == plan.barriers == verdict.counts.cluster_barriers
-            assert sum(verdict.counts.loads.values()) == plan.loads
+            assert sum(verdict.counts.loads.values()) == plan.load.accesses
             kinds[name] += 1
             kinds[f"{ctas} CTAs"] += 1
             kinds[f"{plan.element_bytes} bytes"] += 1
-            kinds["by the index"] += any(plan.rank_by_index)
+            kinds["by the index"] += any(index_of(plan).ranks)
             kinds["copies"] += not all(map(any, dict(case.src.bases)[BLOCK]))
     expected = ["by the index", "copies", *GPUS]
     expected += [f"{count} CTAs" for count in (2, 4, 8, 16)] + [f"{size} bytes" for size in (1, 2, 4, 8)]
@@ -110,8 +114,8 @@ def test_scratch_is_in_rounds_where_it_must_be() -> None:
     side = LinearLayout.from_bases(list(bases.items()), ["dim0", "dim1"])
     case = Case(side, side, 1, F32, I32)
     plan = planned(case, 512)
-    assert (len(plan.fetches), plan.scratch_bytes, plan.barriers) == (4, 512, 8)
-    assert refuted_gather(plan, side, side, 1) is None
+    assert (len(plan.load.rounds), plan.scratch_bytes, plan.barriers) == (4, 512, 8)
+    assert refuted_gather(plan, side, side, 1, F32, GPU) is None
     text = code(case, plan)
     assert run(text, case, plan).ok
     broken = without(without(text, ARRIVE, 1), WAIT, 1)
@@ -127,7 +131,7 @@ def test_the_index_names_the_cta() -> None:
         == "gather-shared: 1 store of 64 bits, 2 loads of 32 bits, 2 cluster barriers, 512 bytes of scratch"
     )
     assert plan.ranks == Ranks((0,) * 7, ((0, 0),))
-    assert plan.rank_by_index == (*(0,) * 7, 1)
+    assert index_of(plan).ranks == (*(0,) * 7, 1)
     text = code(case, plan)
     assert text.count("nvvm.mapa") == text.count("!llvm.ptr<7> -> i32") == 2
     assert "cluster_ctarank" not in text  # whoever asks, the index alone says where it is
@@ -144,11 +148,11 @@ def test_where_it_depends_on_the_cta_alone_one_mapa_does() -> None:
     src, index = (LinearLayout.from_bases(list(side.items()), ["dim0", "dim1"]) for side in (own, other))
     case = Case(src, index, 1, F32, I32)
     plan = planned(case)
-    assert plan.scope == "cluster" and not any(plan.rank_by_index)
+    assert plan.scope == "cluster" and not any(index_of(plan).ranks)
     text = code(case, plan)
-    assert text.count("nvvm.mapa") == 1 and plan.loads == 4
+    assert text.count("nvvm.mapa") == 1 and plan.load.accesses == 4
     assert run(text, case, plan).ok
-    assert refuted_gather(plan, src, index, 1) is None
+    assert refuted_gather(plan, src, index, 1, F32, GPU) is None
 
 
 def test_registers_tell_ctas_apart() -> None:
@@ -163,7 +167,7 @@ def test_registers_tell_ctas_apart() -> None:
     text = code(case, plan)
     assert text.count("nvvm.mapa") == 2
     assert run(text, case, plan).ok
-    assert refuted_gather(plan, src, index, 1) is None
+    assert refuted_gather(plan, src, index, 1, F32, GPU) is None
 
 
 def test_rows_of_another_cta_may_be_those_of_a_lane() -> None:
@@ -176,7 +180,7 @@ def test_rows_of_another_cta_may_be_those_of_a_lane() -> None:
     plan = planned(case)
     assert plan.ranks == Ranks((1, 0, 0, 0, 0, 1), ((0,) * 8,))
     assert run(code(case, plan), case, plan).ok
-    assert refuted_gather(plan, src, index, 1) is None
+    assert refuted_gather(plan, src, index, 1, F32, GPU) is None
 
 
 def test_what_the_own_cta_has_at_a_place_of_its_rank_is_loaded_from_it() -> None:
@@ -187,13 +191,13 @@ def test_what_the_own_cta_has_at_a_place_of_its_rank_is_loaded_from_it() -> None
     src, index = (LinearLayout.from_bases(list(side.items()), ["dim0", "dim1"]) for side in (held, asked))
     case = Case(src, index, 1, F32, I32)
     plan = planned(case)
-    assert plan.scope == "cta" and plan.ranks is None and plan.address_by_thread[-1]
+    assert plan.scope == "cta" and plan.ranks is None and plan.load.columns[-1]
     text = code(case, plan)
     assert "cluster_ctarank" in text and "mapa" not in text and "nvvm.cluster" not in text
     assert run(text, case, plan).ok
-    assert refuted_gather(plan, src, index, 1) is None
-    blind = replace(plan, address_by_thread=plan.address_by_thread[:-1])
-    assert "loads element" in (refuted_gather(blind, src, index, 1) or "")
+    assert refuted_gather(plan, src, index, 1, F32, GPU) is None
+    blind = replace(plan, load=replace(plan.load, columns=plan.load.columns[:-1]))
+    assert "loads element" in (refuted_gather(blind, src, index, 1, F32, GPU) or "")
     assert run(code(case, blind), case, blind).wrong
 
 
@@ -265,40 +269,44 @@ def test_a_load_from_the_own_cta_is_found() -> None:
     assert verdict.wrong == pytest.approx(verdict.checked / 2, rel=0.2)
 
 
-def _ranks(**changes: object) -> Callable[[GatherSharedPlan], GatherSharedPlan]:
-    def change(plan: GatherSharedPlan) -> GatherSharedPlan:
+def _ranks(**changes: object) -> Callable[[SharedPlan], SharedPlan]:
+    def change(plan: SharedPlan) -> SharedPlan:
         assert plan.ranks is not None
         return replace(plan, ranks=replace(plan.ranks, **changes))  # type: ignore[arg-type]
 
     return change
 
 
+def _by_index(*ranks: int) -> Callable[[SharedPlan], SharedPlan]:
+    return lambda plan: replace(plan, index=replace(index_of(plan), ranks=ranks))
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         # Always the own CTA, that of a warp, the other one.
-        (lambda plan: replace(plan, rank_by_index=(0,) * 8), "loads element"),
+        (_by_index(0, 0, 0, 0, 0, 0, 0, 0), "loads element"),
         (_ranks(columns=(0, 0, 0, 0, 0, 1, 0)), "loads element"),
         (_ranks(columns=(0, 0, 0, 0, 0, 0, 1)), "loads element"),
         (_ranks(loads=((0, 1),)), "loads element"),
-        (lambda plan: replace(plan, rank_by_index=(1, *plan.rank_by_index[1:])), "loads element"),
+        (_by_index(1, 0, 0, 0, 0, 0, 0, 1), "loads element"),
+        (_by_index(0, 0, 0, 0, 0, 0, 0, 2), "that a cluster of 2 does not have"),
         (_ranks(loads=((0, 2),)), "that a cluster of 2 does not have"),
         (_ranks(loads=((0,),)), "no CTA for every load"),
-        (_ranks(columns=(0,) * 6), "no CTA for every thread and index"),
-        (lambda plan: replace(plan, rank_by_index=()), "no CTA for every thread and index"),
+        (_by_index(), "no CTA for every bit of an index"),
         (lambda plan: replace(plan, ranks=None), "lacks CTAs to load from"),
         # The CTA's barrier does not wait for other CTAs.
         (lambda plan: replace(plan, scope="cta"), "scope 'cta' has CTAs to load from"),
-        (lambda plan: replace(plan, scope="cta", ranks=None, rank_by_index=()), "loads "),
+        (lambda plan: replace(plan, scope="cta", ranks=None), "names other CTAs"),
         (lambda plan: replace(plan, scope="grid"), "scope 'grid' has no barrier"),
         (lambda plan: replace(plan, split=(128,)), "depends on the CTA"),
     ],
 )
 def test_plans_that_name_a_wrong_cta_are_refuted(
-    change: Callable[[GatherSharedPlan], GatherSharedPlan], reason: str
+    change: Callable[[SharedPlan], SharedPlan], reason: str
 ) -> None:
     case = case_of()
     plan = planned(case)
-    assert refuted_gather(plan, case.src, case.index, 0) is None
-    found = refuted_gather(change(plan), case.src, case.index, 0)
+    assert refuted_gather(plan, case.src, case.index, 0, F32, GPU) is None
+    found = refuted_gather(change(plan), case.src, case.index, 0, F32, GPU)
     assert found is not None and reason in found

@@ -1,6 +1,6 @@
 """The proof of a plan knows by itself what transposing loads move: a planner that errs about it is refuted.
 
-`docs/testing/proof.md` says so: the proof shares no code with the planners, and its table of what
+`docs/builders/testing.md` says so: the proof shares no code with the planners, and its table of what
 such instructions move is its own.
 """
 

@@ -23,8 +23,7 @@ from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.gathers import GatherSharedPlan
-from triton_linear.lowering.plan.plans import Cost
+from triton_linear.lowering.plan.plans import Cost, SharedPlan
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.gather import LowerGathers, _Choice
@@ -131,7 +130,7 @@ def test_gathers_across_warps_meet_once(name: str) -> None:
     (gather,) = check_gathers(compilation)
     assert gather.verdict is not None and gather.verdict.ok
     (stub,) = compilation.stubs.values()
-    assert isinstance(stub.plan, GatherSharedPlan)
+    assert isinstance(stub.plan, SharedPlan)
     assert stub.plan.scope == "cta"
     assert gather.verdict.counts.cta_barriers == 1
     assert gather.verdict.counts.loads == {4: 64 * 16 // (4 * target(name).lanes)}

@@ -1,5 +1,6 @@
-"""The changes that `docs/add-*.md` show are those that the code has: taken out of a copy, they are missed, put
-back, the copy is the code again."""
+"""The checklists of `docs/builders/adding.md` have every place of a change, and these changes are in the code.
+Taken out of a copy, as a whole or one place at a time, they are missed as the page says; put back, the copy is
+the code again."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = sorted((ROOT / "docs").glob("add-*.md"))
+PAGE = ROOT / "docs" / "builders" / "adding.md"
+CHANGES = Path(__file__).parent / "changes"
+KINDS = ("encoding", "target", "instruction")
 ROOMS = ("dialect", "lowering", "passes", "tools", "gluon")
 
 
@@ -25,11 +28,6 @@ class Hunk:
     file: str
     before: str
     after: str
-
-
-def blocks(page: str, language: str) -> list[str]:
-    """The blocks of code of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
 def hunks(diff: str) -> list[Hunk]:
@@ -57,50 +55,86 @@ def exchange(text: str, old: str, new: str, file: str) -> str:
     return text.replace(old, new)
 
 
-def output(folder: Path, script: str) -> str:
-    """What the script prints where the package is the copy in `folder`."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import triton_linear\nprint(triton_linear.__file__)\n{script}"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd=folder,
-        check=False,
+def changes(kind: str) -> list[Hunk]:
+    """The change of one kind."""
+    found = hunks((CHANGES / f"{kind}.diff").read_text())
+    assert found
+    return found
+
+
+def checklist(kind: str) -> dict[str, str]:
+    """The files that the page names for a kind of change, each with what it says in the last column."""
+    _, _, section = PAGE.read_text().partition(f"## {'A' if kind == 'target' else 'An'} {kind}\n")
+    rows = re.findall(r"^\| `([^`]+\.py)`.* \| ([^|]+) \|$", section.partition("\n## ")[0], re.M)
+    return dict(rows)
+
+
+def place(folder: Path, file: str) -> Path:
+    """Where a file of the project is in a copy; a test is no part of the package."""
+    return (folder / "triton_linear" if file.partition("/")[0] in ROOMS else folder) / file
+
+
+def without(folder: Path, hunks_: list[Hunk]) -> None:
+    """Make a copy of the package, without these lines."""
+    shutil.copytree(ROOT / "plugin", folder / "triton_linear", ignore=shutil.ignore_patterns("__pycache__"))
+    for hunk in hunks_:
+        path = place(folder, hunk.file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text() if path.exists() else (ROOT / hunk.file).read_text()
+        path.write_text(exchange(text, hunk.after, hunk.before, hunk.file))
+    for file in {hunk.file for hunk in hunks_}:
+        compile(place(folder, file).read_text(), file, "exec")
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What Python does with these arguments where the package is the copy in `folder`."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=folder, check=False
     )
-    first, _, rest = done.stdout.partition("\n")
+
+
+def used(folder: Path, kind: str) -> subprocess.CompletedProcess[str]:
+    """The script of a change, run with the copy in `folder`."""
+    where = run(folder, "-c", "import triton_linear\nprint(triton_linear.__file__)")
+    assert Path(where.stdout.strip()).is_relative_to(folder)
+    return run(folder, str(CHANGES / f"{kind}.py"))
+
+
+def output(folder: Path, kind: str) -> str:
+    done = used(folder, kind)
     assert done.returncode == 0, done.stderr
-    assert Path(first).is_relative_to(folder)
-    return rest
+    return done.stdout
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_the_change_is_what_it_takes(path: Path, tmp_path: Path) -> None:
-    page = path.read_text()
-    package = tmp_path / "triton_linear"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "plugin", package, ignore=ignored)
-    changes = [hunk for diff in blocks(page, "diff") for hunk in hunks(diff)]
-    assert changes
-    original: dict[Path, str] = {}
-    changed: dict[Path, str] = {}
-    for hunk in changes:
-        source = ROOT / hunk.file
-        place = (package if hunk.file.split("/")[0] in ROOMS else tmp_path) / hunk.file
-        text = changed.get(place) or original.setdefault(place, source.read_text())
-        changed[place] = exchange(text, hunk.after, hunk.before, hunk.file)
-    (script,) = blocks(page, "python")
-    without, with_it = blocks(page, "text")
-    for place, text in changed.items():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-        compile(text, str(place), "exec")
-    assert output(tmp_path, script).strip("\n") == without.strip("\n")
-    for hunk in changes:
-        place = (package if hunk.file.split("/")[0] in ROOMS else tmp_path) / hunk.file
-        place.write_text(exchange(place.read_text(), hunk.before, hunk.after, hunk.file))
-    assert all(place.read_text() == text for place, text in original.items())
-    assert output(tmp_path, script).strip("\n") == with_it.strip("\n")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_change_is_what_it_takes(kind: str, tmp_path: Path) -> None:
+    change = changes(kind)
+    without(tmp_path, change)
+    assert output(tmp_path, kind) == (CHANGES / f"{kind}.without.txt").read_text()
+    for hunk in change:
+        path = place(tmp_path, hunk.file)
+        path.write_text(exchange(path.read_text(), hunk.before, hunk.after, hunk.file))
+    assert all(place(tmp_path, hunk.file).read_text() == (ROOT / hunk.file).read_text() for hunk in change)
+    assert output(tmp_path, kind) == (CHANGES / f"{kind}.with.txt").read_text()
 
 
-def test_every_kind_of_change_has_its_page() -> None:
-    assert [path.stem for path in PAGES] == ["add-encoding", "add-instruction", "add-target"]
+@pytest.mark.parametrize(
+    ("kind", "file", "said"), [(kind, *row) for kind in KINDS for row in checklist(kind).items()]
+)
+def test_each_place_is_missed(kind: str, file: str, said: str, tmp_path: Path) -> None:
+    """As the last column says: what the script prints, or `nothing`."""
+    without(tmp_path, [hunk for hunk in changes(kind) if hunk.file == file])
+    done = used(tmp_path, kind)
+    expected = (CHANGES / f"{kind}.with.txt").read_text()
+    if said.startswith("nothing"):
+        assert done.stdout == expected
+    else:
+        assert done.stdout != expected
+        assert said.strip("`") in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_checklist_has_every_place(kind: str) -> None:
+    assert list(checklist(kind)) == list(dict.fromkeys(hunk.file for hunk in changes(kind)))
+    assert f"changes/{kind}.diff" in PAGE.read_text()

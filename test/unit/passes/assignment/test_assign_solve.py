@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from assignment_problems import least
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from triton_linear.passes.assignment import solve as solver
 from triton_linear.passes.assignment.solve import Problem, solve
+
+
+def least(problem: Problem) -> float:
+    """The cost of the best choices, by trying all."""
+    return min(map(problem.cost, itertools.product(*(range(len(table)) for table in problem.unary))))
 
 
 def cost_of(
@@ -61,7 +61,7 @@ def test_elimination_finds_the_best(
 ) -> None:
     problem, unary, pairs = case
     found = solve(problem)
-    assert (found.solver, found.optimal) == ("elimination", True)
+    assert found.optimal
     assert problem.cost(found.choices) == cost_of(unary, pairs, found.choices) == least(problem)
 
 
@@ -86,17 +86,36 @@ def test_a_variable_has_many_neighbours_of_one_choice(monkeypatch: pytest.Monkey
     assert solve(problem).choices == (2, *[0] * 70)
 
 
-@settings(max_examples=40, deadline=None)
-@given(problems(6))
-def test_the_integer_program_finds_the_best(
-    case: tuple[Problem, list[np.ndarray], list[tuple[int, int, np.ndarray]]],
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.sampled_from([1, 6, 20]))
+def test_where_tables_are_too_large_no_other_choice_of_a_variable_is_better(
+    case: tuple[Problem, list[np.ndarray], list[tuple[int, int, np.ndarray]]], entries: int
 ) -> None:
     problem, unary, pairs = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solver, "MOST_ENTRIES", 0)
-        found = solve(problem, seconds=20.0)
-    assert (found.solver, found.optimal) == ("HiGHS", True)
-    assert problem.cost(found.choices) == cost_of(unary, pairs, found.choices) == least(problem)
+        patch.setattr(solver, "MOST_ENTRIES", entries)
+        found = solve(problem)
+        assert solve(problem) == found
+    cost = cost_of(unary, pairs, found.choices)
+    assert problem.cost(found.choices) == cost
+    assert cost == least(problem) or not found.optimal
+    for variable, choices in enumerate(unary):
+        for choice in range(len(choices)):
+            others = (*found.choices[:variable], choice, *found.choices[variable + 1 :])
+            assert problem.cost(others) >= cost
+
+
+@settings(max_examples=30, deadline=None)
+@given(problems())
+def test_tables_of_a_few_entries_seldom_miss_the_best(
+    case: tuple[Problem, list[np.ndarray], list[tuple[int, int, np.ndarray]]],
+) -> None:
+    problem, _, _ = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver, "MOST_ENTRIES", 200)
+        found = solve(problem)
+    assert problem.cost(found.choices) <= problem.cost((0,) * len(problem.unary))
+    event("the best" if problem.cost(found.choices) == least(problem) else "not the best")
 
 
 def test_a_pair_counts_the_lower_variable_in_rows() -> None:
@@ -131,15 +150,19 @@ def tangle(variables: int, choices: int) -> Problem:
     return problem
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.05])
-def test_time_that_runs_out_is_admitted(seconds: float) -> None:
-    problem = tangle(16, 8)
-    began = time.perf_counter()
-    found = solve(problem, seconds)
-    assert time.perf_counter() - began < 4.0
-    assert (found.solver, found.optimal) == ("HiGHS", False)
-    assert len(found.choices) == 16
-    assert all(0 <= choice < 8 for choice in found.choices)
+def test_a_problem_that_is_too_large_is_solved_by_a_bounded_number_of_trials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem, trials = tangle(16, 8), []
+    eliminate = solver._by_elimination
+    monkeypatch.setattr(solver, "_by_elimination", lambda given: trials.append(given) or eliminate(given))
+    monkeypatch.setattr(solver, "MOST_TRIALS", 100)
+    found = solve(problem)
+    assert not found.optimal
+    assert len(trials) <= 102  # with the first, which gives up, and that of the first choices
+    random = np.random.default_rng(1)
+    drawn = [tuple(random.integers(0, 8, 16).tolist()) for _ in range(2_000)]
+    assert problem.cost(found.choices) < min(map(problem.cost, drawn))
 
 
 def test_equal_choices_are_decided_for_the_first() -> None:
@@ -148,30 +171,3 @@ def test_equal_choices_are_decided_for_the_first() -> None:
     for a, b in itertools.pairwise(range(5)):
         problem.add_pair(a, b, np.ones((4, 4)))
     assert solve(problem).choices == (0,) * 5
-
-
-OTHERS = """
-import highspy, os
-from assignment_problems import programmed_cycle
-model = highspy.Highs()
-model.silent()
-model.setOptionValue("threads", THEIRS)
-model.addBinary(obj=1.0)
-model.run()
-before = len(os.listdir("/proc/self/task"))
-print(programmed_cycle(), len(os.listdir("/proc/self/task")) - before)
-"""
-
-
-@pytest.mark.parametrize("theirs", [1, 4])
-def test_the_threads_that_somebody_gave_highs_stay(theirs: int) -> None:
-    """One scheduler serves a process, and refuses other numbers than its first."""
-    done = subprocess.run(
-        [sys.executable, "-c", OTHERS.replace("THEIRS", str(theirs))],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=Path(__file__).parents[2] / "support",
-    )
-    assert done.stdout == "('HiGHS', True) 0\n", done.stderr
