@@ -47,7 +47,7 @@ $(stamp): pyproject.toml setup.py | $(bin)/python
 environment: $(stamp)
 
 demo: $(stamp)
-	@$(bin)/triton-linear demo
+	@$(bin)/python -m triton_linear.tools.demo
 
 check: $(stamp)
 	@$(bin)/python test/run.py --check --jobs $(JOBS)

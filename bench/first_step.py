@@ -5,7 +5,7 @@
 A step is one of `bench.serving.steps`, in a process of its own: its first call, to the end of its kernels.
 Processes with stock Triton and with the plugin take turns. `cold`: Triton's cache folder is empty. `warm`: a
 process before has run the step until its contests had ended. `packed`: the folder comes from an archive of
-that process's (`triton-linear pack`, `unpack`).
+that process's (`triton-linear pack`, `pack --unpack`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def measured(site: Path, case: str, turns: int) -> dict[str, Any]:
         for side in (STOCK, PLUGIN):
             _process(site, case, side, room / side, _SECONDS)
         _tool("pack", str(room / "archive"), "--cache", str(room / PLUGIN))
-        _tool("unpack", str(room / "archive"), "--cache", str(room / "packed"))
+        _tool("pack", str(room / "archive"), "--unpack", "--cache", str(room / "packed"))
         times: dict[str, list[float]] = {way: [] for way in WAYS}
         for turn in range(turns):
             ways = list(WAYS.items())

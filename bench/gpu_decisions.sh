@@ -21,9 +21,9 @@ compilers=$((cores > 3 ? cores - 2 : cores))
 export TRITON_HOME="$work/home" TRITON_CACHE_DIR="$work/cache"
 mkdir -p "$output" "$TRITON_HOME" "$TRITON_CACHE_DIR"
 
-tune() { # NAME MODULE [ARGUMENT ...]
+tune() { # MODULE [ARGUMENT ...]
     timeout -s INT -k 20 "$seconds" "$python" -m triton_linear.tools.cli tune --jobs "$compilers" --seconds 0.1 \
-        --json "$output/$1.json" -m "${@:2}"
+        -m "$@"
 }
 
 case $step in
@@ -31,7 +31,7 @@ case $step in
         "$python" -m bench.foreign --compile-only --control --cache "$TRITON_CACHE_DIR" --jobs "$cores" --budget "$seconds" \
             "${only[@]}" --output "$output"
         ;;
-    foreign) tune tune-foreign bench.foreign.program "${only[@]}" ;;
+    foreign) tune bench.foreign.program "${only[@]}" ;;
     foreign-after)
         "$python" -m bench.foreign --cache "$TRITON_CACHE_DIR" --jobs "$cores" --beside decided,exact --budget "$seconds" \
             "${only[@]}" --output "$output"
@@ -40,7 +40,7 @@ case $step in
         "$python" -m bench.foreign --cache "$TRITON_CACHE_DIR" --jobs "$compilers" ${BESIDE:+--beside "$BESIDE"} --budget "$seconds" \
             "${only[@]}" --output "$output"
         ;;
-    kernels) tune tune-kernels bench.kernels.program --configs "$configs" "${only[@]}" ;;
+    kernels) tune bench.kernels.program --configs "$configs" "${only[@]}" ;;
     kernels-after)
         "$python" -m bench.kernels --configs "$configs" --modes stock,ours,decided --turns 25 --budget "$seconds" \
             "${only[@]}" --output "$output"

@@ -1,6 +1,6 @@
 """The table of what passes leave out with some releases of Triton.
 
-`triton-linear version` prints the entries for the installed Triton, and the plugin can warn about them.
+`triton-linear status` prints the entries for the installed Triton, and the plugin can warn about them.
 Remove an entry as soon as it no longer holds.
 """
 

@@ -211,7 +211,7 @@ def of_line(text: str) -> Decision:
 
 
 def decisions_in(path: Path) -> list[Decision]:
-    """The decisions in a file: of this package, or of lines that `triton-linear decisions export` writes.
+    """The decisions in a file: of this package, or of lines that `triton-linear decisions list --json` prints.
 
     Raises DecisionError if it is neither."""
     try:

@@ -24,5 +24,5 @@ def warn(target: str | None = None) -> None:
     _told.update(new)
     said = "; ".join(f"{limit.what}: {limit.why}" for limit in new)
     where = f" on {target}" if target else ""
-    text = f"with Triton {found()}{where} {said} ('triton-linear version' lists what is on)"
+    text = f"with Triton {found()}{where} {said} ('triton-linear status' lists what is on)"
     warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=3)

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
+import linecache
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
-from triton_linear.tools.diff.assembly import WIDE, Where
-from triton_linear.tools.diff.compiled import CompiledKernel, CompiledSide
-from triton_linear.tools.diff.divergence import Divergence, divergence, layout_divergence
-from triton_linear.tools.diff.facts import Facts, LineFacts, facts, target_of
-from triton_linear.tools.diff.figures import TimedLoop
-from triton_linear.tools.diff.ir import operations
-from triton_linear.tools.diff.lines import aligned
-from triton_linear.tools.diff.shared_memory import ledgers
-from triton_linear.tools.explain.records import Ledger
+from triton_linear.report import NOOP
+from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, Where, same_code
+from triton_linear.tools.explain.records import ConversionReport, Figures
 
-HIGHER, LOWER = "higher", "lower"
-WORSE: Mapping[str, str] = {
-    "registers": HIGHER,
-    "scalar registers": HIGHER,
-    "stack": HIGHER,
-    "spilled": HIGHER,
-    "shared": HIGHER,
-    "occupancy": LOWER,
-    "conversions": HIGHER,
-}
-"""For each figure of a whole kernel, whether a higher or a lower value is worse."""
+LOWER_IS_WORSE = ("occupancy",)
+"""The figures of a whole kernel of which a lower value is worse; of the others, a higher one is."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +29,14 @@ class Figure:
         """By how much B is worse, negative if it is better; None if a value is not known."""
         if self.a is None or self.b is None:
             return None
-        return self.a - self.b if WORSE[self.name] == LOWER else self.b - self.a
+        return self.a - self.b if self.name in LOWER_IS_WORSE else self.b - self.a
 
 
 @dataclass(frozen=True)
 class Line:
     """A source line on both sides.
 
-    layouts, conversions: whether they differ. instructions: the kinds whose counts or widths differ.
-    narrower: the kinds of accesses that are narrower in B.
+    layouts, conversions: whether they differ. narrower: the accesses for which fewer bytes lie in a row in B.
     """
 
     where: Where
@@ -58,39 +44,31 @@ class Line:
     b: LineFacts
     layouts: bool
     conversions: bool
-    instructions: tuple[str, ...]
     narrower: tuple[str, ...]
 
     @property
     def differs(self) -> tuple[str, ...]:
         """The names of what differs."""
-        return (*self.instructions, *["conversions"] * self.conversions, *["layouts"] * self.layouts)
+        return (*["conversions"] * self.conversions, *["layouts"] * self.layouts)
 
     @property
     def weight(self) -> tuple[bool, ...]:
         """The sort key of lines; the highest comes first."""
-        more = self.b.crossed().total() > self.a.crossed().total()
-        return bool(self.narrower), more, self.conversions, bool(self.instructions)
+        more = len(moving(self.b)) > len(moving(self.a))
+        return bool(self.narrower), more, self.conversions
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A kernel of both sides. `shared_memory` is None for a side whose use of shared memory is not known."""
+    """A kernel of both sides."""
 
-    kernels: tuple[CompiledKernel, CompiledKernel]
-    facts: tuple[Facts, Facts]
-    divergence: Divergence | None
-    layout_divergence: Divergence | None
+    a: CompiledKernel
+    b: CompiledKernel
+    same_code: bool
     figures: tuple[Figure, ...]
-    loops: tuple[tuple[TimedLoop | None, TimedLoop | None], ...]
+    loops: tuple[tuple[int | None, int | None], ...]
     every_line: tuple[Line, ...]
     narrower: tuple[str, ...]
-    shared_memory: tuple[Ledger | None, Ledger | None]
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-        return self.facts[0].name
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -104,80 +82,76 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides, the kernels that both have, and the names of those that only one side has."""
+    """The kernels that both sides have, and the names of those that only one side has."""
 
-    sides: tuple[CompiledSide, CompiledSide]
     pairs: tuple[Pair, ...]
     only: tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def compare(a: CompiledSide, b: CompiledSide) -> Comparison:
+def compare(a: Sequence[CompiledKernel], b: Sequence[CompiledKernel]) -> Comparison:
     """Compare kernels of the same name: preferably those of equal TTIR, else in the order of compilation."""
-    pairs: list[tuple[CompiledKernel, CompiledKernel]] = []
-    unpaired = list(b.kernels)
+    pairs: list[Pair] = []
+    unpaired = list(b)
     only_in_a = []
-    for kernel in a.kernels:
+    for kernel in a:
         same = [other for other in unpaired if other.name == kernel.name]
-        if not same and len(a.kernels) == len(b.kernels) == 1:
+        if not same and len(a) == len(b) == 1:
             same = unpaired  # one each: the kernel was renamed
         if not same:
             only_in_a.append(kernel.name)
             continue
-        best = next((other for other in same if other.texts.get("ttir") == kernel.texts.get("ttir")), same[0])
+        best = next((other for other in same if other.given == kernel.given), same[0])
         unpaired.remove(best)
-        pairs.append((kernel, best))
-    tritons = a.triton, b.triton
-    compared = tuple(_pair(pair, tritons) for pair in pairs)
-    return Comparison((a, b), compared, (tuple(only_in_a), tuple(kernel.name for kernel in unpaired)))
+        pairs.append(_pair(kernel, best))
+    return Comparison(tuple(pairs), (tuple(only_in_a), tuple(kernel.name for kernel in unpaired)))
 
 
-def _pair(kernels: tuple[CompiledKernel, CompiledKernel], tritons: tuple[str, str]) -> Pair:
-    places = aligned(*(files_of(kernel) for kernel in kernels))
-    memory = ledgers(kernels, (target_of(kernels[0]), target_of(kernels[1])))
-    shared = [one.peak if one is not None else None for one in memory]
-    both_facts = (
-        facts(kernels[0], tritons[0], places[0], shared[0]),
-        facts(kernels[1], tritons[1], places[1], shared[1]),
-    )
-    a, b = both_facts
+def _pair(a: CompiledKernel, b: CompiledKernel) -> Pair:
     lines = tuple(sorted(_lines(a, b), key=lambda line: line.weight, reverse=True))
-    both = a.lines.keys() & b.lines.keys()
-    whole = () if both - {("", 0)} else narrower(a.instructions(), b.instructions())
-    return Pair(
-        kernels,
-        both_facts,
-        divergence(*kernels),
-        layout_divergence(*kernels, tritons),
-        tuple(_figures(a, b)),
-        _loops(a, b),
-        lines,
-        tuple(dict.fromkeys([*(kind for line in lines for kind in line.narrower), *whole])),
-        memory,
-    )
+    narrow = dict.fromkeys(kind for line in lines for kind in line.narrower)
+    return Pair(a, b, same_code(a, b), tuple(_figures(a, b)), _loops(a, b), lines, tuple(narrow))
 
 
-def files_of(kernel: CompiledKernel) -> set[str]:
-    """The source files of a kernel's operations."""
-    return {op.where[0] for op in operations(kernel.texts.get("ttgir", "")) if op.where[1]}
-
-
-def _figures(a: Facts, b: Facts) -> Iterator[Figure]:
-    sides = a.resources, b.resources
-    for name, attribute in (
-        ("registers", "registers"),
-        ("scalar registers", "scalar_registers"),
-        ("spilled", "spilled"),
-        ("stack", "stack"),
-        ("shared", "shared"),
-        ("occupancy", "ctas"),
-    ):
-        values = [getattr(side, attribute) for side in sides]
+def _figures(a: CompiledKernel, b: CompiledKernel) -> Iterator[Figure]:
+    for name in ("registers", "scalar registers", "spilled", "stack", "shared", "occupancy"):
+        attribute = {"occupancy": "ctas"}.get(name, name.replace(" ", "_"))
+        values = [getattr(side.resources, attribute) for side in (a, b)]
         if values != [None, None] or name not in ("scalar registers", "spilled"):
             yield Figure(name, *values)
-    yield Figure("conversions", a.conversions(), b.conversions())
+    own = [[one for line in side.lines.values() for one in moving(line)] for side in (a, b)]
+    yield Figure("conversions", len(own[0]), len(own[1]))
+    for name in ("wavefronts", "shuffles", "barriers"):
+        yield Figure(f"{name} of conversions", *(_sum(conversions, name) for conversions in own))
 
 
-def _loops(a: Facts, b: Facts) -> tuple[tuple[TimedLoop | None, TimedLoop | None], ...]:
+def _sum(conversions: Sequence[ConversionReport], name: str) -> int | None:
+    found = [counted(one) for one in conversions]
+    return None if None in found else sum(getattr(figures, name) for figures in found)
+
+
+def counted(conversion: ConversionReport) -> Figures | None:
+    """What the interpreter counted for a conversion, whoever emitted its code."""
+    if conversion.figures is not None or conversion.stock is None:
+        return conversion.figures
+    return conversion.stock.figures
+
+
+def moving(line: LineFacts) -> list[ConversionReport]:
+    """The conversions of a line that move data."""
+    return [one for one in line.conversions if lowering(one) != NOOP]
+
+
+def lowering(conversion: ConversionReport) -> str:
+    """The kind of a conversion's lowering; of stock Triton's, by what the interpreter counted."""
+    figures = counted(conversion)
+    if conversion.kind != "stock" or figures is None:
+        return conversion.kind
+    if figures.wavefronts:
+        return "cta-shared" if figures.barriers else "warp-shared"
+    return "shuffle" if figures.shuffles else "registers" if figures.alu else NOOP
+
+
+def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[tuple[int | None, int | None], ...]:
     """Pairs of loops: in order if both sides have the same number, else the loop with the most clocks of
     each; none if the loops of one side are not known.
     """
@@ -186,34 +160,71 @@ def _loops(a: Facts, b: Facts) -> tuple[tuple[TimedLoop | None, TimedLoop | None
         return ()
     if len(first) == len(second):
         return tuple(zip(first, second, strict=True))
-    longest = [max(side, key=lambda loop: loop.clocks, default=None) for side in (first, second)]
+    longest = [max(side, default=None) for side in (first, second)]
     return ((longest[0], longest[1]),)
 
 
-def _lines(a: Facts, b: Facts) -> Iterator[Line]:
-    known = a.has_layouts and b.has_layouts
-    for where in sorted(a.lines.keys() | b.lines.keys()):
-        first, second = (side.lines.get(where, LineFacts()) for side in (a, b))
-        layouts = {one.key for one in first.layouts} != {one.key for one in second.layouts}
-        lowered = [side.lowered() for side in (first, second)]
-        converted = first.crossed() != second.crossed() or (None not in lowered and lowered[0] != lowered[1])
-        kinds = tuple(
-            kind
-            for kind in dict.fromkeys((*first.instructions, *second.instructions))
-            if first.instructions.get(kind) != second.instructions.get(kind)
+def _lines(a: CompiledKernel, b: CompiledKernel) -> Iterator[Line]:
+    place = aligned({file for file, line in a.lines if line}, {file for file, line in b.lines if line})
+    others = {place(where): facts for where, facts in b.lines.items()}
+    for where in sorted(a.lines.keys() | others.keys()):
+        first, second = (side.get(where, LineFacts()) for side in (a.lines, others))
+        yield Line(
+            where,
+            first,
+            second,
+            {one.key for one in first.layouts} != {one.key for one in second.layouts},
+            _moves(first) != _moves(second),
+            narrower(first, second),
         )
-        narrow = narrower(first.instructions, second.instructions)
-        yield Line(where, first, second, known and layouts, known and converted, kinds, narrow)
 
 
-def narrower(a: Mapping[str, Counter[int]], b: Mapping[str, Counter[int]]) -> tuple[str, ...]:
-    """The kinds of accesses that both sides have and whose mean width is smaller in B.
-
-    >>> narrower({"global loads": Counter({128: 2})}, {"global loads": Counter({32: 8})})
-    ('global loads',)
-    """
-    return tuple(kind for kind in WIDE if a.get(kind) and b.get(kind) and _mean(b[kind]) < _mean(a[kind]))
+def _moves(line: LineFacts) -> Counter[tuple[str, ...]]:
+    return Counter((one.source_words, one.destination_words, lowering(one)) for one in moving(line))
 
 
-def _mean(widths: Counter[int]) -> float:
-    return sum(bits * count for bits, count in widths.items()) / max(1, widths.total())
+def aligned(first: set[str], second: set[str]) -> Callable[[Where], Where]:
+    """A function that maps lines of the second side to those of the first, if each has one file of its own: a
+    file that was edited or copied. Lines are matched by their text: wherever they are if it occurs once in each
+    file, else by a diff. Those without a match keep their place."""
+    own = sorted(first - second), sorted(second - first)
+    if [len(files) for files in own] != [1, 1]:
+        return lambda where: where
+    (before,), (after,) = own
+    old, new = ([line.strip() for line in linecache.getlines(name)] for name in (before, after))
+    once = _once(old)
+    table = {number: once[text] for text, number in _once(new).items() if text in once}
+    matched = set(table.values())
+    for tag, a, a_end, b, b_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal" or (tag == "replace" and a_end - a == b_end - b):
+            for line, other in zip(range(b + 1, b_end + 1), range(a + 1, a_end + 1), strict=True):
+                if line not in table and other not in matched:
+                    table[line] = other
+
+    def place(where: Where) -> Where:
+        file, line = where
+        return (before, table[line]) if file == after and line in table else where
+
+    return place
+
+
+def _once(lines: Sequence[str]) -> dict[str, int]:
+    """The numbers of the lines whose text occurs once."""
+    times = Counter(lines)
+    return {text: number for number, text in enumerate(lines, 1) if times[text] == 1}
+
+
+ACCESSES = ("tt.load", "tt.store", "tt.descriptor_load", "tt.descriptor_store")
+
+
+def narrower(a: LineFacts, b: LineFacts) -> tuple[str, ...]:
+    """The accesses that both sides have, and for which fewer bytes lie in a row in a thread of B."""
+    least = [
+        {name: min(one.run for one in line.layouts if one.operation == name) for name in _accesses(line)}
+        for line in (a, b)
+    ]
+    return tuple(name for name, run in least[1].items() if run < least[0].get(name, 0))
+
+
+def _accesses(line: LineFacts) -> Iterator[str]:
+    return (one.operation for one in line.layouts if one.operation in ACCESSES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+RUN = "diff.command"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `diff`."""
@@ -12,10 +14,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "subjects",
         nargs="+",
         metavar="WHAT",
-        help="two modules (.ttir, .ttgir, .mlir), two folders that Triton has left (a cache or a dump), or one "
-        "or two scripts, with arguments behind. A=WORDS and B=WORDS say how a side is compiled: stock, ours, "
-        "options as in TRITON_LINEAR, the path of a virtual environment or a Python; with commas between. Of "
-        "one subject without words, A is stock Triton and B has the plugin",
+        help="one or two modules (.ttgir, .mlir), folders of them such as Triton's cache, or scripts, with "
+        "arguments behind. A=WORDS and B=WORDS say how a side is compiled: stock, ours, or options as in "
+        "TRITON_LINEAR, with commas between. Of one subject without words, A is stock Triton and B has the "
+        "plugin; two are compiled by stock Triton",
     )
     parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what a module or the GPU says")
     parser.add_argument("--all", action="store_true", help="show every line that differs, not the first few")

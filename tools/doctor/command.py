@@ -15,8 +15,7 @@ from rich.text import Text
 
 from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.sources import source_digest
-from triton_linear.tools.doctor.probe import FULL, QUICK, Counts, Difference, Findings, Probe
-from triton_linear.tools.doctor.probes import PROBES
+from triton_linear.tools.doctor.probe import FULL, PROBES, QUICK, Counts, Difference, Findings, Probe
 from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import fail
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.interpreter.verify import verify_kernel
-from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework.plans import STOCK
-from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.doctor.encoding_cases import Cases, Shape
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Cases, Oracle, Shape
 from triton_linear.tools.doctor.probe import Difference, Findings
+from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.compile import compile_text, to_triton
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
+from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.verify.command import check
 from triton_linear.tools.verify.stock import kernel_text
-from triton_linear.tools.verify.words import findings as in_words
 
 ELEMENTS = ("i8", "f16", "bf16", "i32", "f32", "i64")
 WARPS = (1, 2, 4, 8)
@@ -54,6 +52,12 @@ class Conversion:
     destination: Side
 
     @property
+    def text(self) -> str:
+        """A kernel with this conversion alone."""
+        source, destination = self.types
+        return kernel_text(source, destination, self.warps, self.gpu.lanes, self.gpu.name)
+
+    @property
     def types(self) -> list[str]:
         """The types of the tensor before and after."""
         return [
@@ -64,29 +68,21 @@ class Conversion:
     def __str__(self) -> str:
         return f"{self.warps} warps: {' -> '.join(self.types)}"
 
-    def lowered(self, options: PipelineOptions | None) -> LoweredKernel:
-        """A kernel with this conversion alone; `options`: None for stock Triton. Raises ToolError."""
-        source, destination = self.types
-        text = kernel_text(source, destination, self.warps, self.gpu.lanes, self.gpu.name)
-        return lower_kernel(text, "conversion.ttgir", self.gpu.name, options)
-
     def is_taken(self) -> bool:
         """Whether stock Triton compiles it."""
         try:
-            self.lowered(None)
+            lower(to_triton(self.text), self.gpu.name, "llvm")
         except ToolError:
             return False
         return True
 
     def difference(self) -> str | None:
-        """What is wrong when our code is run; None if nothing is."""
-        kernel = self.lowered(LOWERING)
-        sides, element = (self.source.layout, self.destination.layout), element_type(self.element)
-        kinds = [one.kind for one in kernel.conversions]
-        if STOCK in kinds or (not kinds and sides[0] != sides[1]):
+        """What `verify` finds wrong in our code; None if nothing is."""
+        checked = check(compile_text(self.text, "conversion.ttgir", self.gpu.name, "llvm", LOWERING))
+        if not checked and self.source.layout != self.destination.layout:
             return "left to Triton"
-        verdict = verify_kernel(kernel.text, "conversion", "result", *sides, element, self.gpu, self.warps)
-        return None if verdict.ok else in_words(verdict)
+        wrong = (str(one) for one in checked if not one.ok or one.conversion.kind == STOCK)
+        return next(wrong, None)
 
 
 def run(target_name: str, count: int, seed: int) -> Findings:

@@ -19,7 +19,7 @@ import triton_linear
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import Outcome
 from triton_linear.tools.doctor.probe import Findings
-from triton_linear.tools.support.fake_driver import FakeDriver
+from triton_linear.tools.support.script import FakeDriver
 
 SIGNATURES = {
     "triton.runtime.jit:compute_cache_key": ("kernel_key_cache", "specialization", "options"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
+RUN = "doctor.command"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `doctor`."""

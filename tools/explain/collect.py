@@ -1,5 +1,5 @@
 """Collect the report about a module: its conversions with their anchors, lowerings and costs; accesses to
-shared and tensor memory; reductions; the users of shared memory.
+shared and tensor memory; reductions.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, Type, operatio
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.explain.accesses import Surroundings, accesses, copied_at_once, reductions
+from triton_linear.tools.explain.accesses import accesses, reductions
 from triton_linear.tools.explain.advice import advice
 from triton_linear.tools.explain.anchors import Uses, loop_depth, name_of
-from triton_linear.tools.explain.ledger import ledger
-from triton_linear.tools.explain.records import ConversionReport, Ledger, ModuleReport, Place, StockReport
+from triton_linear.tools.explain.records import (
+    ConversionReport,
+    ModuleReport,
+    Place,
+    SharedMemory,
+    StockReport,
+)
 from triton_linear.tools.explain.stock_side import figures_of, stock_peaks, stock_reports
 from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.support.compile import (
@@ -35,7 +40,7 @@ from triton_linear.tools.support.compile import (
 from triton_linear.tools.support.errors import Diagnostic
 from triton_linear.tools.verify.command import Checked, check, check_gathers, run_stubs
 from triton_linear.tools.verify.tensor_memory import check_accesses
-from triton_linear.tools.verify.words import count, short_encoding, short_type
+from triton_linear.tools.verify.words import count, short_type
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,13 @@ def explained(
     `stock`: also run what stock Triton emits for each conversion, in a child process each. Raises ToolError.
     """
     with reporting_invalid_input(text, filename):
-        return _explained(text, filename, target_name, stock, options)
+        return explained_module(text, filename, target_name, stock, options)[0]
 
 
-def _explained(
+def explained_module(
     text: str, filename: str, target_name: str | None, stock: bool, options: PipelineOptions
-) -> ModuleReport:
+) -> tuple[ModuleReport, Compilation]:
+    """The report on a module, and the compilation that it is about."""
     compilation = compile_text(text, filename, target_name, "llvm", options)
     verdicts = run_stubs(compilation)
     checked = check(compilation, verdicts)
@@ -74,7 +80,8 @@ def _explained(
     side = _stock(given, compilation) if stock else _Stock({}, [None] * len(compilation.kernels))
     before = _conversions(given)
     ops = operations(compilation.module.operation)
-    left = [op for op in ops if name_of(op) == CONVERT and _is_decided(op)]
+    lowered = compilation.options is not None and compilation.options.lower
+    left = [op for op in ops if name_of(op) == CONVERT and (not lowered or _is_decided(op))]
     if len(left) != len(checked):
         raise AssertionError(f"{len(left)} conversions are left, {len(checked)} were lowered")
     uses, table, plans = Uses(ops), LayoutTable(), _plans(ops)
@@ -84,7 +91,7 @@ def _explained(
     ]
     reports.sort(key=lambda report: report.weight, reverse=True)
     own = sum(not one.conversion.made for one in checked)
-    return ModuleReport(
+    report = ModuleReport(
         filename,
         compilation.target.name,
         compilation.num_warps,
@@ -93,13 +100,14 @@ def _explained(
         before - compilation.avoided - own,
         compilation.avoided,
         sum(one.conversion.made for one in checked),
-        accesses(ops, _surroundings(compilation.module, compilation)),
-        reductions(operations(given.operation), _surroundings(given, compilation)),
-        _ledgers(compilation, side),
+        accesses(ops, compilation.target),
+        reductions(operations(given.operation)),
+        _shared_memory(given, compilation, side),
         _assignment(compilation, before),
         tuple(map(str, check_gathers(compilation, verdicts))),
         tuple(map(str, check_accesses(ops, compilation.target, compilation.num_warps))),
     )
+    return report, compilation
 
 
 def _is_decided(op: Operation) -> bool:
@@ -123,23 +131,10 @@ def _stock(module: Module, compilation: Compilation) -> _Stock:
     return _Stock(stock_reports(conversions, compilation.num_warps, target), stock_peaks(texts, target))
 
 
-def _surroundings(module: Module, compilation: Compilation) -> Surroundings:
-    copied: dict[tuple[str, int, int], int] = {}
-    for kernel in compilation.kernels:
-        copied |= copied_at_once(kernel.lowered.text("llvm"))
-    return Surroundings(module, compilation.target, compilation.num_warps, copied)
-
-
-def _ledgers(compilation: Compilation, side: _Stock) -> tuple[Ledger, ...]:
-    target = compilation.target.name
-    stubs = {
-        conversion.stub: f"{short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
-        for conversion in compilation.conversions
-        if conversion.stub is not None
-    }
+def _shared_memory(given: Module, compilation: Compilation, side: _Stock) -> tuple[SharedMemory, ...]:
+    both = zip(kernels(given), compilation.kernels, side.peaks, strict=True)
     return tuple(
-        ledger(kernel.embedded, target, stubs, peak)
-        for kernel, peak in zip(compilation.kernels, side.peaks, strict=True)
+        SharedMemory(name, kernel.lowered.metadata.get("shared") or 0, peak) for name, kernel, peak in both
     )
 
 

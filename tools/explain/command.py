@@ -13,8 +13,8 @@ from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.measure import check_script, measured
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
-from triton_linear.tools.explain.render import WIDTH, as_html, show
-from triton_linear.tools.support.console import opened, trimmed
+from triton_linear.tools.explain.render import as_html, show
+from triton_linear.tools.support.console import WIDTH, opened, trimmed
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
             times = measured(arguments.what, arguments.arguments)
     reports: list[ModuleReport] = []
     failed = False
-    for name, text in modules(arguments.what, arguments.arguments):
+    for name, text in modules(arguments.what, arguments.arguments, arguments.target):
         arguments.sources[name] = text
         try:
             with status_line(f"explaining {name}"):
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _pack(arguments: argparse.Namespace) -> int:
     """Print the order in which weights should be packed."""
     failed = False
-    for name, text in modules(arguments.what, arguments.arguments):
+    for name, text in modules(arguments.what, arguments.arguments, arguments.target):
         arguments.sources[name] = text
         try:
             packed = packings(text, name)

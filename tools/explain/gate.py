@@ -55,35 +55,25 @@ class Condition:
 
     def value(self, reports: Sequence[ModuleReport]) -> int:
         """The count in these reports."""
-        match self.counted:
-            case "shared memory":
-                return max((kernel.peak for report in reports for kernel in report.shared_memory), default=0)
-            case "accesses":
-                return sum(self._includes(access) for report in reports for access in report.accesses)
-            case "reductions":
-                return sum(self._includes(one) for report in reports for one in report.reductions)
-            case "conflicts":
-                return sum(
-                    access.figures.wavefronts - access.figures.minimum_wavefronts
-                    for report in reports
-                    for access in report.accesses
-                    if access.figures is not None and self._includes(access)
-                )
-        counted = [c for report in reports for c in report.conversions if self._counts(c)]
-        if self.counted == "conversions":
-            return len(counted)
+        if self.counted == "shared memory":
+            return max((kernel.bytes for report in reports for kernel in report.shared_memory), default=0)
+        name = self.counted if self.counted in ("accesses", "reductions") else "conversions"
+        name = "accesses" if self.counted == "conflicts" else name
+        found = [one for report in reports for one in getattr(report, name) if self._includes(one)]
+        if self.counted in ("conversions", "accesses", "reductions"):
+            return len(found)
         if self.counted == "scratch":
-            return max((c.scratch_bytes for c in counted), default=0)
-        return sum(getattr(c.figures, self.counted) for c in counted if c.figures is not None)
-
-    def _counts(self, conversion: ConversionReport) -> bool:
-        kind = not self.kind or conversion.kind == self.kind
-        shared = self.kind == "shared" and conversion.kind.endswith("-shared")
-        return (kind or shared) and self._includes(conversion)
+            return max((one.scratch_bytes for one in found), default=0)
+        figures = [one.figures for one in found if one.figures is not None]
+        if self.counted == "conflicts":
+            return sum(one.wavefronts - one.minimum_wavefronts for one in figures)
+        return sum(getattr(one, self.counted) for one in figures)
 
     def _includes(self, one: ConversionReport | AccessReport | ReductionReport) -> bool:
-        """Whether the condition counts something with this loop depth."""
-        return not self.in_loops or one.loop_depth > 0
+        """Whether the condition counts something of this kind, with this loop depth."""
+        kind = one.kind if isinstance(one, ConversionReport) else ""
+        shared = self.kind == "shared" and kind.endswith("-shared")
+        return (not self.in_loops or one.loop_depth > 0) and (not self.kind or kind == self.kind or shared)
 
     def holds(self, reports: Sequence[ModuleReport]) -> bool:
         """Whether the condition holds."""

@@ -5,19 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from triton_linear.tools.support.options import add_pipeline_options
+from triton_linear.tools.support.options import add_modules, add_pipeline_options
+
+RUN = "explain.command"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `explain`."""
-    parser.add_argument(
-        "what",
-        metavar="WHAT",
-        help="a .ttgir file, - for the standard input, a folder of them such as Triton's cache, or a Python "
-        "script, which is run, and whose kernels are explained",
-    )
-    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script")
-    parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what each module says")
+    add_modules(parser)
     parser.add_argument(
         "--top", type=int, metavar="N", help="only the N most expensive conversions of each kernel"
     )

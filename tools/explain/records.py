@@ -102,24 +102,21 @@ class ConversionReport:
 
 @dataclass(frozen=True, slots=True)
 class AccessFigures:
-    """The interpreter's counts for an isolated access to shared memory, in one CTA and one iteration of its
-    loops.
+    """The modelled cost of an access to shared memory, of all warps of a CTA in one iteration of its loops.
 
-    widths: the bytes that a lane moves by one instruction.
+    width: the bytes of a thread that lie in a row; matrix instructions move more at once.
     """
 
     wavefronts: int
     minimum_wavefronts: int
-    bytes: int
-    widths: tuple[int, ...]
+    width: int
 
 
 @dataclass(frozen=True, slots=True)
 class AccessReport:
     """A store to shared memory, a load from it or a copy to it.
 
-    buffer: the place of the buffer's allocation. staging: what a staged access saves, empty if the access is
-    not staged. detail: why there are no figures.
+    staging: what a staged access saves, empty if the access is not staged. detail: why there are no figures.
     """
 
     place: Place
@@ -129,7 +126,6 @@ class AccessReport:
     registers_words: str
     memory: str
     memory_words: str
-    buffer: Place
     staging: str
     figures: AccessFigures | None
     detail: str
@@ -141,28 +137,11 @@ class AccessReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ReductionFigures:
-    """The interpreter's counts for an isolated reduction or scan, in one CTA and one iteration of its loops.
-
-    Shuffles and barriers are instructions of one warp.
-    """
-
-    shuffles: int
-    wavefronts: int
-    minimum_wavefronts: int
-    barriers: int
-    bytes: int
-    scratch_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReductionReport:
     """A reduction, a scan or a sort.
 
-    spread: the number of coordinates of the axis that each in-dim of the layout reaches. figures: of Triton's
-    code. apart: of the code after `linear-split-reductions`, None if the pass does not change it. detail: why
-    there are no figures. steps: the number of reductions of a sort, 0 for other reports. The `operation` of a
-    sort is the function that the user calls, and its figures are sums over its reductions.
+    spread: the number of coordinates of the axis that each in-dim of the layout reaches. steps: the number of
+    reductions of a sort, 0 for other reports; the `operation` of a sort is the function that the user calls.
     """
 
     place: Place
@@ -172,52 +151,18 @@ class ReductionReport:
     source: str
     source_words: str
     spread: Mapping[str, int]
-    figures: ReductionFigures | None
-    detail: str
-    apart: ReductionFigures | None = None
     steps: int = 0
 
-    @property
-    def weight(self) -> tuple[int, int]:
-        """The sort key: loop depth, then shuffles and wavefronts."""
-        figures = self.figures
-        return self.loop_depth, figures.shuffles + figures.wavefronts if figures else 0
-
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A user of shared memory, with `bytes` at `offset`, each None if not known.
-
-    It is live from operation number `first` of the kernel, at `place`, to operation number `last`, at
-    `until`, whose name is `last_operation`.
-    """
-
-    kind: str
-    operation: str
-    what: str
-    bytes: int | None
-    offset: int | None
-    place: Place
-    until: Place
-    first: int
-    last: int
-    last_operation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """The shared memory of a kernel, in bytes.
-
-    peak: the allocation of a CTA. live: the largest number that is live at once, first at `live_at`.
-    stock_peak: the allocation without this package, None if not requested or not known.
+class SharedMemory:
+    """The bytes of shared memory of a kernel's CTA. stock: those without this package, None if not requested
+    or not known.
     """
 
     kernel: str
-    peak: int
-    live: int
-    live_at: Place
-    stock_peak: int | None
-    holders: tuple[Holder, ...]
+    bytes: int
+    stock: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +202,7 @@ class ModuleReport:
     made: int
     accesses: tuple[AccessReport, ...]
     reductions: tuple[ReductionReport, ...]
-    shared_memory: tuple[Ledger, ...]
+    shared_memory: tuple[SharedMemory, ...]
     assignment: tuple[str, ...]
     gathers: tuple[str, ...]
     tensor_memory: tuple[str, ...] = ()

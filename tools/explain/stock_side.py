@@ -9,8 +9,9 @@ from typing import Final
 
 from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.passes.framework.plans import DecidedConversion
-from triton_linear.tools.explain.ledger import peak
 from triton_linear.tools.explain.records import Figures, StockReport
+from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.compile import to_triton
 from triton_linear.tools.support.errors import capture_into_stderr
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.tools.verify.stock import MEMORY, SECONDS, WARM, check_conversions
@@ -57,7 +58,7 @@ def stock_peaks(kernels: Sequence[str], target: str) -> list[int | None]:
 
 def _peak(text: str, target: str) -> int:
     capture_into_stderr()
-    return peak(text, target)
+    return int(lower(to_triton(text), target, "llvm").metadata.get("shared") or 0)
 
 
 def _workers() -> int:

@@ -22,8 +22,11 @@ alternately, with warm and with empty caches, in phases:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import hashlib
+import importlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +35,10 @@ from typing import Any
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.tools.measuring import choose, compiling
+from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.beside import in_processes
 from triton_linear.tools.measuring.child import Child, compiled, first_line, nothing
 from triton_linear.tools.measuring.choose import Times
-from triton_linear.tools.measuring.compiling import CONTEST, IDLE, CompiledVariant, code_digest
 from triton_linear.tools.measuring.results import Results
 from triton_linear.tools.support.copies import Copies
 from triton_linear.tools.support.launches import Launch, again
@@ -231,13 +233,13 @@ class Contest(Child):
         left_out: set[str] = set()
         alike: dict[str, str] = {}
         for name, variant in self._variants(launch, names).items():
-            compiling = f"{COMPILING}:{name}"
+            mode = f"{COMPILING}:{name}"
             if isinstance(variant, str):
-                self.record(kernel=launch.key, mode=compiling, problem=variant)
+                self.record(kernel=launch.key, mode=mode, problem=variant)
                 continue
             field.digest, field.target = variant.key, variant.target
             if variant.error is not None:
-                self.record(kernel=launch.key, mode=compiling, problem=f"stock Triton does it: {variant.error}")
+                self.record(kernel=launch.key, mode=mode, problem=f"stock Triton does it: {variant.error}")
                 continue
             alike[name] = field.codes.setdefault(variant.digest, name)
             if (launch.key, name) in self._skip:
@@ -255,7 +257,7 @@ class Contest(Child):
         kernel, key = launch.kernel, launch.key
         wanted = [name for name in names if (key, f"{COMPILING}:{name}") not in self._skip]
         results: dict[str, CompiledVariant | str] = {}
-        calls = {name: functools.partial(compiling.compiled_variant, kernel, name) for name in wanted}
+        calls = {name: functools.partial(compiled_variant, kernel, name) for name in wanted}
         if self._plan.jobs > 1:
 
             def answered(name: str, _: bool, answer: CompiledVariant | str) -> None:
@@ -263,7 +265,7 @@ class Contest(Child):
                 self.record(kernel=key, compiled=name)  # without records for long, the parent kills the child
 
             if calls:
-                compiling.import_all()
+                import_all()
             in_processes(calls, self._plan.jobs, answered, _PATIENCE)
             return {name: results[name] for name in wanted}
         for name, call in calls.items():
@@ -297,3 +299,49 @@ class Contest(Child):
             }
             for flush in (False, True)
         ]
+
+
+CONTEST = "contest"
+"""The mode of the record with the result for a launch."""
+IDLE = "nothing to do"
+"""The reason for no result if all variants are stock Triton's kernel."""
+
+
+@dataclass(frozen=True)
+class CompiledVariant:
+    """The parts of the plugin's report on a compiled variant that are needed (see `report.Report`).
+
+    digest: of its machine code.
+    """
+
+    key: str
+    target: str
+    error: str | None
+    digest: str
+
+
+def code_digest(kernel: Any) -> str:
+    """A digest of the machine code of a compiled kernel."""
+    return hashlib.sha256(bytes(kernel.kernel)).hexdigest()[:32]
+
+
+def compiled_variant(kernel: Any, name: str) -> CompiledVariant:
+    """Compile a variant of a kernel. Raises the exception of the compile."""
+    made, reports = compiled(kernel, f"{VARIANT}:{name}")
+    report = reports[-1]
+    return CompiledVariant(report.key, report.target, report.error, code_digest(made))
+
+
+def import_all() -> None:
+    """Import the modules that every compile needs, once for all processes that are forked from this one."""
+    with contextlib.suppress(ImportError):  # each compile reports it
+        for name in (
+            "stage",
+            "pipeline",
+            "ptxas.fences",
+            "ptxas.registers",
+            "ptxas.veto",
+            "kept.registers",
+            "kept.comparisons",
+        ):
+            importlib.import_module(f"triton_linear.{name}")

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.table import Table
 
+WIDTH = 110
+"""The columns of reports in a file."""
 WIDTH_WITHOUT_TERMINAL = 160
 
 

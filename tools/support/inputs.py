@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from triton_linear.tools.support.errors import fail
@@ -37,14 +38,14 @@ def display_name(name: str) -> str:
     return "<stdin>" if name == "-" else name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def modules(what: str, arguments: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+def modules(what: str, arguments: Sequence[str] = (), target: str | None = None) -> Iterator[tuple[str, str]]:
     """The name and the text of each module in an input. A script is run with an empty cache, which is then
-    read.
+    read; with a `target`, its launches compile for that GPU and launch nothing.
 
     Fails if there is no module.
     """
     is_empty = True
-    for module in _modules(what, arguments):
+    for module in _modules(what, arguments, target):
         is_empty = False
         yield module
     if is_empty:
@@ -53,7 +54,7 @@ def modules(what: str, arguments: Sequence[str] = ()) -> Iterator[tuple[str, str
         )
 
 
-def _modules(what: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _modules(what: str, arguments: Sequence[str], target: str | None) -> Iterator[tuple[str, str]]:
     path = Path(what)
     if what != "-" and path.suffix != ".py" and arguments:
         fail(f"arguments are for a script: {' '.join(arguments)}")
@@ -65,10 +66,11 @@ def _modules(what: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from _in_folder(path)
     elif path.suffix == ".py":
         with tempfile.TemporaryDirectory(prefix="triton-linear-") as cache:
-            status = _run_script(path, arguments, cache)
+            status = _run_script(path, arguments, target, cache)
             yield from ((Path(name).name, text) for name, text in _in_folder(Path(cache)))
         if status:
-            fail(f"the script ended with status {status}", str(path))
+            hint = "; if it launches kernels, and no GPU is here, say --target" if target is None else ""
+            fail(f"the script ended with status {status}{hint}", str(path))
     else:
         yield display_name(what), read_input(what)
 
@@ -83,13 +85,28 @@ def _in_folder(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(file), text
 
 
-def _run_script(path: Path, arguments: Sequence[str], cache: str) -> int:
+def _run_script(path: Path, arguments: Sequence[str], target: str | None, cache: str) -> int:
     """Run a script with an empty cache and return its exit status; its output goes to standard error."""
     if not path.is_file():
         fail("cannot open input file: No such file or directory", str(path))
     environment = {**os.environ, "TRITON_CACHE_DIR": cache}
     sys.stdout.flush()
     sys.stderr.flush()
-    return subprocess.run(
-        [sys.executable, os.path.abspath(path), *arguments], env=environment, stdout=2, check=False
-    ).returncode
+    runner = [] if target is None else ["-m", "triton_linear.tools.support.script", target]
+    command = [sys.executable, *runner, os.path.abspath(path), *arguments]
+    return subprocess.run(command, env=environment, stdout=2, check=False).returncode
+
+
+@contextmanager
+def empty_cache() -> Iterator[None]:
+    """Use an empty folder as Triton's cache in the block, so that every kernel is compiled."""
+    before = os.environ.get("TRITON_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRITON_CACHE_DIR"] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["TRITON_CACHE_DIR"]
+            else:
+                os.environ["TRITON_CACHE_DIR"] = before

@@ -32,6 +32,22 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_modules(parser: argparse.ArgumentParser) -> None:
+    """Add what names the modules that a command reads, and their target."""
+    parser.add_argument(
+        "what",
+        metavar="WHAT",
+        help="a .ttgir or .mlir file, - for the standard input, a folder of them such as Triton's cache, or a "
+        "Python script, which is run, and whose kernels are taken",
+    )
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="arguments of the script")
+    parser.add_argument(
+        "--target",
+        help="cuda:NUMBER or hip:gfxNAME, for which launches of a script compile; by default what each module "
+        "says",
+    )
+
+
 def add_program(parser: argparse.ArgumentParser) -> None:
     """Add what names the program that a command runs, and its arguments."""
     parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"

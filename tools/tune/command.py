@@ -47,8 +47,6 @@ class Tuned:
 def run(chosen: argparse.Namespace) -> int:
     """Run the command. The exit status is 1 if the program failed, or a checked decision does not hold."""
     check_script(chosen.script, chosen.module)
-    if chosen.json is not None and not chosen.json.resolve().parent.is_dir():
-        fail("cannot write there: no such folder", str(chosen.json))
     file = DecisionFile(chosen.decisions or default_file())
     before = _read(file)
     if chosen.check and not before:
@@ -215,9 +213,6 @@ def _show(results: Tuned, device: str, before: Sequence[Decision], chosen: argpa
     """
     from triton_linear.tools.support.console import opened, show
 
-    if chosen.json is not None:
-        data = figures.as_json(results.kernels, results.launches, device)
-        chosen.json.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     console = opened()
     show(console, figures.table_of(results.kernels, results.launches, device))
     console.print(figures.sentence(results.kernels), highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from rich.text import Text
 from triton_linear.decisions import Circumstances, Decision
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.choose import Interval
-from triton_linear.tools.measuring.compiling import CONTEST
+from triton_linear.tools.measuring.contest import CONTEST
 from triton_linear.variants import OURS, STOCK, refined_from
 
 EVEN = Interval(1.0, 1.0, 1.0)
@@ -232,42 +232,3 @@ def sentence(kernels: Sequence[TunedKernel]) -> str:
         f"plugin, {1 - after / total:.1%} less with these decisions ({taken} for another variant, {stock} for "
         f"stock Triton)"
     )
-
-
-def as_json(kernels: Sequence[TunedKernel], launches: Sequence[Contested], device: str) -> dict[str, Any]:
-    """All results as JSON values."""
-    return {
-        "device": device,
-        "kernels": [
-            {
-                "kernel": kernel.name,
-                **{
-                    name: getattr(kernel.circumstances, name)
-                    for name in ("kernel", "target", "triton", "ptxas")
-                },
-                "name": kernel.name,
-                "variant": kernel.variant,
-                "exact": kernel.exact,
-                "stock_over_variant": vars(kernel.ratio),
-                "stock_over_ours": None if kernel.ours is None else vars(kernel.ours),
-                "stock_microseconds": kernel.microseconds,
-                "launches": [
-                    {
-                        "grid": list(launch.grid),
-                        "launches": launch.launches,
-                        "first": dict(launch.contest["first"]) if launch.contest else {},
-                        "alike": dict(launch.contest["alike"]) if launch.contest else {},
-                        "exact": dict(launch.contest["exact"]) if launch.contest else {},
-                        "problems": launch.problems,
-                    }
-                    for launch in kernel.launches
-                ],
-            }
-            for kernel in kernels
-        ],
-        "not_measured": [
-            {"kernel": launch.name, "grid": list(launch.grid), "problems": launch.problems}
-            for launch in launches
-            if launch.contest is None
-        ],
-    }

@@ -1,11 +1,9 @@
-"""`triton-linear decisions`: list the decisions of `tune`, move them between machines, and change them by
-hand."""
+"""`triton-linear decisions`: list the decisions of `tune`, move them between machines, and forget some."""
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,17 +15,28 @@ from triton_linear.decisions import (
     DecisionFile,
     as_line,
     default_file,
-    kernel_digest,
-    now_text,
     of_line,
-    ptxas_version,
 )
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.gpus import gpu_names
 from triton_linear.tools.support.errors import fail
 
-_TARGET = re.compile(r'ttg\.target = "([^"]+)"')
+RUN = "tune.file_command"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `decisions`."""
+    parser.add_argument("--file", type=Path, metavar="FILE", help="the file of decisions (default: your own)")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listed = actions.add_parser("list", help="print all decisions")
+    listed.add_argument("--json", action="store_true", help="print them as JSON, one to a line")
+    read = actions.add_parser(
+        "import",
+        help="add decisions that `list --json` printed elsewhere; of two for the same, the later counts",
+    )
+    read.add_argument("exported", type=Path, nargs="+", metavar="FILE")
+    forgotten = actions.add_parser("forget", help="remove decisions about kernels whose name matches a pattern")
+    forgotten.add_argument("pattern", metavar="PATTERN")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -35,10 +44,8 @@ def run(chosen: argparse.Namespace) -> int:
     file = DecisionFile(chosen.file or default_file())
     actions: Mapping[str, Callable[[DecisionFile, argparse.Namespace], int]] = {
         "list": _list,
-        "export": _export,
         "import": _import,
         "forget": _forget,
-        "set": _set,
     }
     try:
         return actions[chosen.action](file, chosen)
@@ -93,16 +100,6 @@ def _list(file: DecisionFile, chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _export(file: DecisionFile, chosen: argparse.Namespace) -> int:
-    known = _known(file)
-    try:
-        chosen.to.write_text("".join(f"{as_line(each)}\n" for each in known), encoding="utf-8")
-    except OSError as error:
-        fail(f"cannot write: {error.strerror}", str(chosen.to))
-    print(f"{len(known)} decisions written to {chosen.to}")
-    return 0
-
-
 def _import(file: DecisionFile, chosen: argparse.Namespace) -> int:
     imported = [decision for path in chosen.exported for decision in _exported(path)]
     known = {each.circumstances: each for each in _known(file)}
@@ -142,55 +139,3 @@ def _forget(file: DecisionFile, chosen: argparse.Namespace) -> int:
     count = file.remove(wanted) if wanted else 0
     print(f"{count} decisions removed from {file.path}")
     return 0
-
-
-def _set(file: DecisionFile, chosen: argparse.Namespace) -> int:
-    from triton_linear.dialect import bridge
-
-    try:
-        module = bridge.parse_triton(Path(chosen.ttgir), bridge.triton_context())
-    except (bridge.BridgeError, RuntimeError, OSError) as error:
-        fail(f"is no TTGIR that Triton {installed()} reads: {error}", chosen.ttgir)
-    text = module.str_nodebug()
-    match = _TARGET.search(text)
-    if match is None:
-        fail("does not say for which GPU it is (ttg.target)", chosen.ttgir)
-    target = match[1]
-    installed_gpus = gpu_names() if target.startswith("cuda") else frozenset()
-    gpus = [chosen.gpu] if chosen.gpu is not None else sorted(installed_gpus) or [""]
-    now = now_text()
-    name = module.get_entry_func_name()
-    decisions = [
-        Decision(
-            Circumstances(
-                kernel_digest(text, _default_options(target)),
-                gpu,
-                target,
-                installed() or "",
-                ptxas_version(target),
-                CODE_VERSION,
-            ),
-            chosen.variant,
-            name,
-            1.0,
-            1.0,
-            1.0,
-            now,
-        )
-        for gpu in gpus
-    ]
-    file.put(decisions)
-    print(f"{name} for {target}: {chosen.variant}")
-    return 0
-
-
-def _default_options(target: str) -> Mapping[str, object]:
-    """The backend's default options."""
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import make_backend
-
-    vendor, _, arch = target.partition(":")
-    is_cuda = vendor == "cuda"
-    backend = make_backend(GPUTarget(vendor, int(arch) if is_cuda else arch, 32 if is_cuda else 64))
-    options: Mapping[str, object] = vars(backend.parse_options({}))
-    return options

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_linear.decisions import Decision, DecisionError, DecisionFile, now_text
-from triton_linear.tools.measuring.compiling import CONTEST, IDLE
+from triton_linear.tools.measuring.contest import CONTEST, IDLE
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures

@@ -1,4 +1,4 @@
-"""The command lines of `triton-linear tune` and `triton-linear decisions`."""
+"""The command line of `triton-linear tune`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 from triton_linear.tools.support.options import add_program
 from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
+
+RUN = "tune.command"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure again, decide nothing, and say which decisions do not hold",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     add_program(parser)
 
 
@@ -58,34 +59,3 @@ def _variant(text: str) -> str:
         return variant(text).name
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `decisions`."""
-    parser.add_argument("--file", type=Path, metavar="FILE", help="the file of decisions (default: your own)")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-
-    def action(name: str, summary: str) -> argparse.ArgumentParser:
-        return actions.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-
-    listed = action("list", "print all decisions")
-    listed.add_argument("--json", action="store_true", help="print them as JSON, one to a line")
-    written = action("export", "write all decisions to a file of JSON, one to a line")
-    written.add_argument("to", type=Path, metavar="FILE")
-    read = action(
-        "import", "add decisions that were exported elsewhere; of two for the same, the later one counts"
-    )
-    read.add_argument("exported", type=Path, nargs="+", metavar="FILE")
-    forgotten = action("forget", "remove decisions about kernels whose name matches a pattern")
-    forgotten.add_argument("pattern", metavar="PATTERN")
-    by_hand = action("set", "decide by hand about the kernels of a TTGIR file")
-    by_hand.add_argument("ttgir", metavar="FILE")
-    by_hand.add_argument(
-        "variant",
-        type=_variant,
-        metavar="VARIANT",
-        help=f"{', '.join(VARIANTS)}; + combines those that change different things, as in second+bounded",
-    )
-    by_hand.add_argument(
-        "--gpu", help="what the GPU is called, as 'NVIDIA H200' (default: what this machine has)"
-    )

@@ -6,14 +6,13 @@ every gather. Accesses to tensor memory are lowered by Triton; they are run with
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.mlir_adapter import operations
@@ -29,6 +28,9 @@ from triton_linear.passes.framework.plans import NOOP, DecidedConversion, Decide
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
+from triton_linear.tools.support.inputs import modules
+from triton_linear.tools.support.options import pipeline_options
+from triton_linear.tools.verify.stock import verify_stock
 from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
 from triton_linear.tools.verify.turns import (
     closed,
@@ -45,7 +47,6 @@ from triton_linear.tools.verify.words import (
     short_encoding,
     short_place,
     short_type,
-    verdict_as_json,
 )
 
 
@@ -76,21 +77,6 @@ class Checked:
         proof = "proved" if self.proved else "not proved"
         return f"{head}: {self.plan}; {figures(self.verdict)}; {findings(self.verdict)}, plan {proof}"
 
-    def as_json(self) -> dict[str, Any]:
-        """The contents as JSON values."""
-        conversion = self.conversion
-        record: dict[str, Any] = {
-            "location": short_place(conversion.location),
-            "source": conversion.source,
-            "destination": conversion.destination,
-            "kind": conversion.kind,
-            "partials": conversion.partials,
-            "plan": self.plan,
-        }
-        if self.verdict is not None:
-            record |= {"proved": self.proved, **verdict_as_json(self.verdict)}
-        return record
-
 
 @dataclass(frozen=True)
 class CheckedGather:
@@ -108,20 +94,6 @@ class CheckedGather:
         if self.verdict is None:
             return f"{head}: gather left to Triton: {gather.detail}"
         return f"{head}: {gather.detail}; {figures(self.verdict)}; {findings(self.verdict)}, plan proved"
-
-    def as_json(self) -> dict[str, Any]:
-        """The contents as JSON values."""
-        gather = self.gather
-        record: dict[str, Any] = {
-            "location": short_place(gather.location),
-            "source": gather.source,
-            "index": gather.index,
-            "kind": gather.kind,
-            "plan": gather.detail,
-        }
-        if self.verdict is not None:
-            record |= verdict_as_json(self.verdict)
-        return record
 
 
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
@@ -327,19 +299,6 @@ class Verified:
         """True if nothing is wrong."""
         return not (self.wrong or self.wrong_gathers or self.wrong_tensor_accesses)
 
-    def as_json(self) -> dict[str, Any]:
-        """The contents as JSON values."""
-        record: dict[str, Any] = {
-            "conversions": [one.as_json() for one in self.conversions],
-            "verified": self.run,
-            "wrong": self.wrong,
-        }
-        if self.gathers:
-            record["gathers"] = [one.as_json() for one in self.gathers]
-        if self.tensor_accesses:
-            record["tensor_memory"] = [one.as_json() for one in self.tensor_accesses]
-        return record
-
 
 def verified(text: str, name: str, target: str | None, options: PipelineOptions = DEFAULTS) -> Verified:
     """Compile a module as the plugin does, and run all code that this package emits into it.
@@ -360,30 +319,22 @@ def verified(text: str, name: str, target: str | None, options: PipelineOptions 
     )
 
 
-def verify_modules(
-    modules: Iterable[tuple[str, str]],
-    target: str | None,
-    as_json: bool,
-    options: PipelineOptions,
-    sources: MutableMapping[str, str],
-) -> int:
-    """Verify modules, given as names and texts, print the results, and return the exit status: 0 if all is
-    right.
-
-    The texts are added to `sources`, so that messages can quote them.
-    """
+def run(arguments: argparse.Namespace) -> int:
+    """Verify the modules, and print the results; the exit status is 0 if all is right."""
+    named_texts = modules(arguments.what, arguments.arguments, arguments.target)
+    options = pipeline_options(arguments)
     results: list[Verified] = []
-    for name, text in modules:
-        sources[name] = text
-        results.append(verified(text, name, target, options))
-        if not as_json:
+    status = 0
+    for name, text in named_texts:
+        arguments.sources[name] = text
+        if arguments.lowering == "stock":
+            status |= verify_stock(text, name, arguments.target)
+        else:
+            results.append(verified(text, name, arguments.target, options))
             _show(results[-1])
-    if as_json:
-        records = [one.as_json() for one in results]
-        print(json.dumps(records[0] if len(records) == 1 else {"modules": records}, indent=2))
-    else:
+    if arguments.lowering != "stock":
         _show_totals(results)
-    return int(not all(one.ok for one in results))
+    return status or int(not all(one.ok for one in results))
 
 
 def _show(module: Verified) -> None:
@@ -400,19 +351,19 @@ def _show(module: Verified) -> None:
                 print(f"    {finding}")
 
 
-def _show_totals(modules: Sequence[Verified]) -> None:
+def _show_totals(results: Sequence[Verified]) -> None:
     """Print the totals; the last line counts conversions."""
-    gathers = [one for module in modules for one in module.gathers]
+    gathers = [one for module in results for one in module.gathers]
     if gathers:
-        run, wrong = sum(one.verdict is not None for one in gathers), sum(one.wrong_gathers for one in modules)
+        run, wrong = sum(one.verdict is not None for one in gathers), sum(one.wrong_gathers for one in results)
         print(f"{count(run, 'gather')} verified, {wrong} wrong, {len(gathers) - run} left to Triton")
-    accesses = [one for module in modules for one in module.tensor_accesses]
+    accesses = [one for module in results for one in module.tensor_accesses]
     if accesses:
         run, wrong = sum(one.verdict is not None for one in accesses), sum(not one.ok for one in accesses)
         left = len(accesses) - run
         print(f"{count(run, 'access', 'accesses')} to tensor memory verified, {wrong} wrong, {left} not run")
-    conversions = [one for module in modules for one in module.conversions]
-    run, wrong = sum(module.run for module in modules), sum(module.wrong for module in modules)
+    conversions = [one for module in results for one in module.conversions]
+    run, wrong = sum(module.run for module in results), sum(module.wrong for module in results)
     noops = sum(one.conversion.kind == NOOP for one in conversions)
     if others := len(conversions) - run:
         print(f"{count(noops, 'no-op')}, {others - noops} left to Triton")

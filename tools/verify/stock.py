@@ -7,12 +7,11 @@ or hang on a conversion, so each has its own process.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
@@ -34,7 +33,6 @@ from triton_linear.tools.verify.words import (
     short_encoding,
     short_place,
     short_type,
-    verdict_as_json,
 )
 
 RIGHT: Final = "right"
@@ -145,7 +143,7 @@ def check_conversions(
     return [Finding(FAILS, _with_name(one.reason)) if isinstance(one, Lost) else one for one in results]
 
 
-def verify_stock(text: str, filename: str, target_name: str | None, as_json: bool) -> int:
+def verify_stock(text: str, filename: str, target_name: str | None) -> int:
     """Verify stock Triton's lowering of a module's conversions, and print the results.
 
     Returns the exit status: 0 if all that the interpreter can run are right.
@@ -162,11 +160,6 @@ def verify_stock(text: str, filename: str, target_name: str | None, as_json: boo
     findings_of = dict(zip(distinct, check_conversions(distinct, SECONDS), strict=True))
     total = Counter(findings_of[conversion].status for _, conversion in places)
     bad = sum(total[status] for status in STATUSES if status not in (RIGHT, REFUSED, UNREADABLE))
-    if as_json:
-        records = [_record(place, conversion, findings_of[conversion]) for place, conversion in places]
-        verified = total[RIGHT] + total[WRONG] + total[RACES] + total[ILLEGAL]
-        print(json.dumps({"conversions": records, "verified": verified, "wrong": bad}, indent=2))
-        return 1 if bad else 0
     for place, conversion in places:
         finding = findings_of[conversion]
         source, destination = conversion[:2]
@@ -177,16 +170,3 @@ def verify_stock(text: str, filename: str, target_name: str | None, as_json: boo
     counts = ", ".join(f"{total[status]} {status}" for status in STATUSES if total[status])
     print(f"stock Triton, {count(len(places), 'conversion')}: {counts or 'none'}")
     return 1 if bad else 0
-
-
-def _record(place: str, conversion: tuple[str, str, int, str], finding: Finding) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "location": short_place(place),
-        "source": conversion[0],
-        "destination": conversion[1],
-        "status": finding.status,
-    }
-    if finding.verdict is None:
-        return record | {"detail": finding.detail}
-    undefined = any(wrong.undefined for wrong in finding.verdict.examples)
-    return record | verdict_as_json(finding.verdict) | {"undefined": undefined}

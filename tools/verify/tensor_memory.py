@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
@@ -26,7 +26,7 @@ from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import sink
-from triton_linear.tools.verify.words import findings, short_place, short_type, verdict_as_json
+from triton_linear.tools.verify.words import findings, short_place, short_type
 
 NAME: Final = "access"
 SINK: Final = "result"
@@ -58,19 +58,6 @@ class CheckedTensorAccess:
         if self.verdict is None:
             return f"{head}: {plan}; not run: {self.reason}"
         return f"{head}: {plan}; {findings(self.verdict)}"
-
-    def as_json(self) -> dict[str, Any]:
-        """The contents as JSON values."""
-        record: dict[str, Any] = {
-            "location": short_place(self.location),
-            "registers": str(self.site.registers),
-            "memory": str(self.site.memory),
-            "store": self.site.is_store,
-            "access": self.access.reason if isinstance(self.access, Rejected) else self.access.summary(),
-        }
-        if self.verdict is None:
-            return record | {"reason": self.reason}
-        return record | verdict_as_json(self.verdict)
 
 
 def kernel_text(site: TensorSite, warps: int, target: str) -> str:

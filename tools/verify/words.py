@@ -1,4 +1,4 @@
-"""Describe places, types and verdicts in words, and verdicts as JSON."""
+"""Describe places, types and verdicts in words."""
 
 from __future__ import annotations
 
@@ -60,20 +60,3 @@ def figures(verdict: Verdict) -> str:
 def findings(verdict: Verdict) -> str:
     """The numbers of wrong registers and of races."""
     return f"{verdict.wrong} wrong of {verdict.checked}, {count(len(verdict.races), 'race')}"
-
-
-def verdict_as_json(verdict: Verdict) -> dict[str, int]:
-    """What was found and counted, as JSON values."""
-    counts = verdict.counts
-    return {
-        "checked": verdict.checked,
-        "wrong": verdict.wrong,
-        "races": len(verdict.races),
-        "wavefronts": counts.wavefronts,
-        "minimum_wavefronts": counts.minimum_wavefronts,
-        "shuffles": counts.shuffles,
-        "alu": counts.alu_operations,
-        "warp_barriers": counts.warp_barriers,
-        "cta_barriers": counts.cta_barriers,
-        "cluster_barriers": counts.cluster_barriers,
-    }

@@ -26,15 +26,13 @@ def run(arguments: argparse.Namespace) -> int:
         target = target_called(arguments.target)
     except ValueError as error:
         fail(str(error))
-    if arguments.rows is not None and arguments.rows < 1:
-        fail(f"rows: {arguments.rows} is less than one")
     shown = subjects(arguments.what, arguments.shape, arguments.element)
     if arguments.to is not None:
         shown = (shown[0], subjects(arguments.to, arguments.shape, arguments.element)[-1])
         check_same_tensor(shown[:2])
     kind = arguments.format or _kind_of(arguments.output)
     try:
-        content = drawn(shown, kind, arguments.view, target, arguments.rows, arguments.tile)
+        content = drawn(shown, kind, arguments.view, target)
     except ValueError as error:
         file, line = place_of(arguments.what) or ("", 0)
         fail(str(error), file, line, min(line, 1))
@@ -51,15 +49,8 @@ def _kind_of(output: Path | None) -> str:
     return kind
 
 
-def drawn(
-    shown: Sequence[Subject],
-    kind: str,
-    view: str | None,
-    target: Target,
-    rows: int | None,
-    tile: str | None = None,
-) -> bytes:
-    """The text, picture or page. tile: which tile of a folded tensor is drawn."""
+def drawn(shown: Sequence[Subject], kind: str, view: str | None, target: Target) -> bytes:
+    """The text, picture or page."""
     if kind == "html":
         from triton_linear.tools.view.page import page
 
@@ -67,40 +58,30 @@ def drawn(
     if kind != "text":
         from triton_linear.tools.view.picture import picture
 
-        return picture(shown, view or "tensor", target, rows, tile)
-    return (text_of(shown, view, target, rows, tile) + "\n").encode()
+        return picture(shown, view or "tensor", target)
+    return (text_of(shown, view, target) + "\n").encode()
 
 
-def text_of(
-    shown: Sequence[Subject], view: str | None, target: Target, rows: int | None, tile: str | None = None
-) -> str:
-    """The views of all layouts, then the conversion between two; at most `rows` rows, or as many as fit a
-    screen.
-    """
-    if rows is not None:
-        return _text_of_rows(shown, view, target, (rows, rows), tile)
-    for most in texts.ROWS:
-        # The size of the tiles must not depend on which tile is drawn.
-        text = _text_of_rows(shown, view, target, most, "all" if tile == "all" else None)
+def text_of(shown: Sequence[Subject], view: str | None, target: Target) -> str:
+    """The views of all layouts, then the conversion between two: as many rows as fit a screen."""
+    for rows in texts.ROWS:
+        text = text_of_rows(shown, view, target, rows)
         if text.count("\n") + 1 < texts.MOST_LINES:
             break
-    return text if tile is None else _text_of_rows(shown, view, target, most, tile)
+    return text
 
 
-def _text_of_rows(
-    shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int], tile: str | None
-) -> str:
+def text_of_rows(shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int]) -> str:
+    """The views with at most so many rows of the tensor, and of lanes, of each layout."""
     count, (most, lanes) = len(shown), rows
-    tiles = tiles_of(
-        [subject.layout for subject in shown], lambda layouts: texts.text_tile(layouts, most), tile
-    )
+    tiles = tiles_of([subject.layout for subject in shown], lambda layouts: texts.text_tile(layouts, most))
     parts = []
-    for subject, (size, at) in zip(shown, tiles, strict=True):
+    for subject, size in zip(shown, tiles, strict=True):
         names = [subject.text if count > 1 or subject.source else ""]
         names += texts.wrapped(subject.source) if subject.source else []
         parts.append("\n".join(filter(None, names)))
         if view in (None, "tensor"):
-            body = texts.tensor_text(subject.layout, most, size, at)
+            body = texts.tensor_text(subject.layout, most, size)
             parts.append("tensor: who holds each element\n" + body)
         if view in (None, "hardware") and is_distributed(subject.layout):
             parts.append("hardware: what each lane holds\n" + texts.hardware_text(subject.layout, lanes))

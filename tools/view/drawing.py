@@ -1,19 +1,20 @@
-"""Drawings: boxes and lines of text with positions in pixels.
+"""Drawings: boxes and lines of text with positions in pixels, their colours, and the SVG that shows them.
 
 The font has a fixed width, so the width of a text follows from its length.
 """
 
 from __future__ import annotations
 
+import colorsys
 import dataclasses
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+from xml.sax.saxutils import escape
 
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
 from triton_linear.lowering.target.targets import Target
-from triton_linear.tools.view.colours import NO_OWNER, bank_colour, thread_colour
 from triton_linear.tools.view.places import Grid, LaneRun, heads, is_distributed, matrix_rows
 from triton_linear.tools.view.subject import Subject
 
@@ -219,3 +220,70 @@ def _add_matrix(drawn: Drawing, layout: LinearLayout, left: float, y: float) -> 
                 drawn.texts.append(Text(start + (x + 0.5) * ROW, y + ROW / 2, "1", "center", "#ffffff"))
         y += ROW
     return y
+
+
+NO_OWNER = "#dedede"
+_HUE_STEP = 13
+"""The number of hues from one lane to the next. With 32 or 64 hues, lanes whose numbers differ by a power of
+two, as neighbours in a tile do, are at least 0.18 of the colour circle apart."""
+_LIGHTEST, _DARKEST = 0.98, 0.70
+"""The range of the colours' values; black text is readable on all of them."""
+
+
+def thread_colour(warp: int, lane: int, lanes: int) -> str:
+    """The colour of a thread as `#rrggbb`: the hue depends on the lane, saturation and value on the warp.
+
+    Ensures: the colours of 32 warps of up to 64 lanes are all different.
+    """
+    level = int(f"{warp % 32:05b}"[::-1], 2) / 32  # reversed bits: warps 0 and 1 are far apart
+    value = _LIGHTEST - (_LIGHTEST - _DARKEST) * level
+    return _hex(lane * _HUE_STEP % lanes / lanes, 0.34 + 0.12 * level, value)
+
+
+def bank_colour(bank: int, banks: int) -> str:
+    """The colour of a bank: its hue follows the bank's number, and every second bank is paler."""
+    return _hex(bank % banks / banks, 0.3 + 0.14 * (bank % 2), 0.97 - 0.06 * (bank // 2 % 2))
+
+
+def _hex(hue: float, saturation: float, value: float) -> str:
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hsv_to_rgb(hue, saturation, value))
+
+
+_BASELINE = 0.35
+"""How far the baseline is below the middle of a letter, as a part of its size."""
+_ANCHORS = {"left": "", "center": ' text-anchor="middle"', "right": ' text-anchor="end"'}
+_FONT = f'font-family="DejaVu Sans Mono, monospace" font-size="{SIZE}" xml:space="preserve"'
+
+
+def svg(drawing: Drawing) -> bytes:
+    """The document; its unit is a pixel."""
+    width, height = _number(drawing.width), _number(drawing.height)
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        '<g stroke="#ffffff" stroke-width="0.8">',
+        *map(_box, drawing.boxes),
+        f'</g>\n<g {_FONT} fill="{INK}">',
+        *map(_text, drawing.texts),
+        "</g>\n</svg>\n",
+    ]
+    return "\n".join(lines).encode()
+
+
+def _box(box: Box) -> str:
+    place = f'x="{_number(box.x)}" y="{_number(box.y)}"'
+    return f'<rect {place} width="{_number(box.width)}" height="{_number(box.height)}" fill="{box.fill}"/>'
+
+
+def _text(text: Text) -> str:
+    style = _ANCHORS[text.align]
+    style += f' fill="{text.colour}"' if text.colour != INK else ""
+    style += ' font-weight="bold"' if text.bold else ""
+    y = _number(text.y + _BASELINE * SIZE)
+    return f'<text x="{_number(text.x)}" y="{y}"{style}>{escape(text.text)}</text>'
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -8,14 +8,12 @@ and drawing it would show nothing new.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
-from triton_linear.tools.support.errors import fail
 
 LEAST_ELEMENTS = 8
 """A tile has at least as many elements of each dimension, if the dimension has: fewer show no pattern."""
@@ -86,7 +84,7 @@ def steps(layout: LinearLayout, tile: Sequence[int]) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def words(layout: LinearLayout, tile: Sequence[int], at: Sequence[int] = ()) -> Iterator[str]:
+def words(layout: LinearLayout, tile: Sequence[int]) -> Iterator[str]:
     """Lines that describe how the tensor continues beyond a tile; none if the tile is the whole tensor.
 
     Steps of one dimension that change the same in-dims share a line: `dim0 += 16, 32: warp += 1, 2`.
@@ -95,8 +93,7 @@ def words(layout: LinearLayout, tile: Sequence[int], at: Sequence[int] = ()) -> 
     if list(tile) == sizes:
         return
     times = "x".join(str(size // part) for size, part in zip(sizes, tile, strict=True))
-    place = f"tile [{', '.join(map(str, at))}]" if any(at) else "a tile"
-    yield f"{place} of {'x'.join(map(str, tile))}, repeats {times} times:"
+    yield f"a tile of {'x'.join(map(str, tile))}, repeats {times} times:"
     groups: list[tuple[tuple[object, ...], list[Step]]] = []
     for step in steps(layout, tile):
         names = None if step.inputs is None else tuple(name for name, _ in step.inputs)
@@ -143,31 +140,10 @@ def tile_of(layouts: Sequence[LinearLayout], fits: Callable[[Sizes], bool]) -> S
     return tuple(tile)
 
 
-def place_of_tile(text: str, layout: LinearLayout, tile: Sequence[int]) -> Sizes:
-    """The position of a tile, from a text such as `1,0`. Fails if there is no such tile."""
-    if not re.fullmatch(r"\d+(,\d+)*", text):
-        fail(f"tile: '{text}' is neither numbers with a comma between, as in 1,0, nor 'all'")
-    found = tuple(map(int, text.split(",")))
-    counts = [size // part for (_, size), part in zip(layout.out_dims, tile, strict=True)]
-    if len(found) != len(counts) or any(at >= count for at, count in zip(found, counts, strict=True)):
-        there = "x".join(map(str, counts))
-        size, given = "x".join(map(str, tile)), ", ".join(map(str, found))
-        fail(f"tile: there are {there} of {size} elements, [{given}] is not one")
-    return found
-
-
 def tiles_of(
-    layouts: Sequence[LinearLayout], fitting: Callable[[Sequence[LinearLayout]], Sizes], asked: str | None
-) -> list[tuple[Sizes, Sizes]]:
-    """For each layout the sizes of the tile that is drawn, and its position. Layouts of one tensor have the
-    same tile, so that the same elements are beside each other. `asked`: a position as the user writes it,
-    `all`, or None.
+    layouts: Sequence[LinearLayout], fitting: Callable[[Sequence[LinearLayout]], Sizes]
+) -> list[Sizes]:
+    """For each layout the sizes of the tile that is drawn. Layouts of one tensor have the same tile, so that
+    the same elements are beside each other.
     """
-    found = []
-    for layout in layouts:
-        sizes = tuple(size for _, size in layout.out_dims)
-        same_tensor = [other for other in layouts if other.out_dims == layout.out_dims]
-        tile = sizes if asked == "all" else fitting(same_tensor)
-        at = (0,) * len(tile) if asked in (None, "all") else place_of_tile(asked or "", layout, tile)
-        found.append((tile, at))
-    return found
+    return [fitting([other for other in layouts if other.out_dims == layout.out_dims]) for layout in layouts]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+RUN = "view.command"
 FORMATS = ("text", "svg", "html")
 VIEWS = ("tensor", "hardware", "memory", "matrix")
 
@@ -14,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         metavar="WHAT",
-        help="an encoding ('#ttg.blocked<...>'), a Gluon layout ('BlockedLayout([1, 4], ...)'), bases as JSON, "
+        help="an encoding ('#ttg.blocked<...>'), a Gluon layout ('BlockedLayout([1, 4], ...)'), "
         "FILE:LINE of a TTGIR module, whose conversion is shown if the line has one, or SCRIPT.py:LINE or "
         "SCRIPT.py:KERNEL:LINE: the script is run, and what the line compiles to is shown",
     )
@@ -27,13 +28,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, help="default: that of the output file's name, or text")
     parser.add_argument(
         "--view", choices=VIEWS, help="only this one (default: all that there are; of pictures the first)"
-    )
-    parser.add_argument(
-        "--rows", type=int, metavar="N", help="at most so many rows of each view (default: what a screen holds)"
-    )
-    parser.add_argument(
-        "--tile",
-        metavar="I,J",
-        help="which tile of a tensor that is folded is drawn (default: the first); 'all': do not fold",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the standard output")

@@ -11,7 +11,7 @@ from typing import Any
 from triton_linear.dialect.linear_layout import LANE, WARP
 from triton_linear.lowering.interpreter.banks import Touch
 from triton_linear.lowering.target.targets import Target
-from triton_linear.tools.view.colours import thread_colour
+from triton_linear.tools.view.drawing import thread_colour
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.memory import Memory
 from triton_linear.tools.view.places import is_distributed
@@ -36,8 +36,8 @@ def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[st
     """
     layouts: list[dict[str, Any]] = []
     touches: list[dict[str, Any]] = []
-    tiles = tiles_of([subject.layout for subject in subjects], lambda layouts: tile_of(layouts, _fits), None)
-    for subject, (tile, _) in zip(subjects, tiles, strict=True):
+    tiles = tiles_of([subject.layout for subject in subjects], lambda layouts: tile_of(layouts, _fits))
+    for subject, tile in zip(subjects, tiles, strict=True):
         layout = subject.layout
         record: dict[str, Any] = {
             "text": subject.text,

@@ -63,16 +63,15 @@ def coordinates(layout: LinearLayout) -> Table:
 
 
 def holders(
-    layout: LinearLayout, start: Sequence[int] | None = None, sizes: Sequence[int] | None = None
+    layout: LinearLayout, sizes: Sequence[int] | None = None
 ) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
     """The holders of each element: a mapping from coordinates to the inputs that map there, sorted with the
-    last dim slowest. If `start` and `sizes` are given, only of the elements in that range.
+    last dim slowest. If `sizes` are given, only of the first elements, so many along each dimension.
     """
     table = coordinates(layout)
     inside = np.ones(table.shape[:-1], bool)
-    if start is not None and sizes is not None:
-        low = np.array(start, np.int64)
-        inside &= ((table >= low) & (table < low + np.array(sizes, np.int64))).all(axis=-1)
+    if sizes is not None:
+        inside &= (table < np.array(sizes, np.int64)).all(axis=-1)
     found: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     # In the transposed array the last dim of the layout is the slowest.
     for reversed_index in np.argwhere(inside.T).tolist():
@@ -160,18 +159,13 @@ def _colour(layout: LinearLayout, cell: _Cell) -> int | None:
     return cell.owners[0][-1] if is_distributed(layout) else cell.numbers[0]
 
 
-def tensor_grids(
-    layout: LinearLayout, tile: Sequence[int] | None = None, at: Sequence[int] = ()
-) -> Iterator[Grid]:
+def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Iterator[Grid]:
     """The holders of each element: a grid for each slice of the leading dimensions, with a row for each index
-    of the last dimension but one. Of the whole tensor, or of one tile of it, at position `at`, counted in
-    tiles.
+    of the last dimension but one. Of the whole tensor, or of its first tile.
     """
     sizes = tuple(tile) if tile is not None else tuple(size for _, size in layout.out_dims)
-    start = tuple(which * size for which, size in itertools.zip_longest(at, sizes, fillvalue=0)) if at else ()
-    start = start or (0,) * len(sizes)
-    held = holders(layout, start, sizes)
-    ranges = [range(low, low + size) for low, size in zip(start, sizes, strict=True)]
+    held = holders(layout, sizes)
+    ranges = [range(size) for size in sizes]
     *leading, rows, columns = (range(1), range(1), *ranges)[-max(2, len(sizes)) :]
     for slice_ in itertools.product(*leading):
         cells = []

@@ -1,10 +1,9 @@
-"""Parse what the user wants to see: an encoding, bases, a Gluon layout, or a line of a file."""
+"""Parse what the user wants to see: an encoding, a Gluon layout, or a line of a file."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from triton_linear.dialect import bridge, encodings, gluon
-from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.lowering.plan.element import element_type
@@ -22,7 +21,6 @@ from triton_linear.tools.support.inputs import modules, read_input
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
 )
-_DEFINED = re.compile(r"(?P<name>#[A-Za-z_]\w*) = ")
 _KERNEL = re.compile(r"(?P<file>.+\.py):(?P<kernel>[A-Za-z_]\w*):(?P<line>\d+)")
 _PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")
@@ -88,43 +86,6 @@ def of_encoding(text: str, shape: tuple[int, ...], element_bits: int, shown: str
     return Subject(layout, shown or text, text, element_bits)
 
 
-def of_bases(text: str, shape: tuple[int, ...] | None, element_bits: int) -> Subject:
-    """The layout of JSON bases: `{"register": [[0, 1]], "lane": [[1, 0]]}`, any names of in-dims.
-
-    If any of register, lane, warp and block is given, the layout has all four, in this order, before the
-    others.
-    """
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        fail(f"bases: {error}")
-    if not isinstance(given, dict) or not all(
-        isinstance(vectors, list) and all(_is_vector(vector) for vector in vectors)
-        for vectors in given.values()
-    ):
-        fail(
-            'bases: expected a list of vectors for each in-dim, as in {"register": [[0, 1]], "lane": [[1, 0]]}'
-        )
-    names = ["register", "lane", "warp", "block"]
-    if any(name in given for name in names):
-        given = {name: given.get(name, []) for name in names} | given
-    ranks = {len(vector) for vectors in given.values() for vector in vectors}
-    if len(ranks) > 1:
-        fail(f"bases: the vectors have different lengths, {sorted(ranks)}")
-    rank = ranks.pop() if ranks else len(shape or ())
-    if shape is not None and len(shape) != rank:
-        fail(f"bases: the vectors have {rank} coordinates, the shape has {len(shape)}")
-    bases = [(name, [tuple(vector) for vector in vectors]) for name, vectors in given.items()]
-    try:
-        return Subject(LinearLayout.from_bases(bases, dim_names(rank), shape), text, "", element_bits)
-    except ValueError as error:
-        fail(f"bases: {error}")
-
-
-def _is_vector(value: object) -> bool:
-    return isinstance(value, list) and all(type(number) is int and number >= 0 for number in value)
-
-
 def of_gluon(text: str, shape: tuple[int, ...], element_bits: int) -> Subject:
     """The layout of a Gluon expression, as `BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])`."""
     try:
@@ -163,23 +124,11 @@ def _gluon_value(node: ast.expr) -> Any:
 
 
 def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
-    """The layouts that a line of a TTGIR file names, each once: those of its types; if it defines an alias,
-    that of the first tensor that uses it; else those of the values that the line names.
-    """
+    """The layouts of the types on a line of a TTGIR file, each once."""
     given, lines = text.split("\n"), bridge.expand_aliases(text).split("\n")
     if not 1 <= line <= len(lines):
         fail(f"the file has {len(lines)} lines", name, line, 1)
     types = _types(lines[line - 1])
-    if not types and (alias := _DEFINED.match(given[line - 1])):
-        types = _first_with(alias["name"], given, lines)
-    if not types:
-        values = dict.fromkeys(re.findall(r"%\w+", given[line - 1]))
-        types = [
-            type_
-            for value in values
-            if (at := _defining(value, given, line)) is not None
-            for type_ in _types(lines[at])[-1:]
-        ]
     if not types:
         have = [at for at, other in enumerate(lines, 1) if _TYPE.search(other)]
         fail(f"no type with an encoding is on this line{_nearest(have, line)}", name, line, 1)
@@ -189,23 +138,6 @@ def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
 def _types(line: str) -> list[str]:
     """For each type with an encoding on a line, the rest of the line from it on."""
     return [line[match.start() :] for match in _TYPE.finditer(line)]
-
-
-def _first_with(alias: str, given: Sequence[str], expanded: Sequence[str]) -> list[str]:
-    """The first type whose encoding is the alias. The lines are given as written, and with aliases expanded."""
-    for before, after in zip(given, expanded, strict=True):
-        for written, whole in zip(_types(before), _types(after), strict=False):
-            if re.match(rf"\w+<[^#]*, ?{alias}\b", written):
-                return [whole]
-    return []
-
-
-def _defining(value: str, lines: Sequence[str], line: int) -> int | None:
-    """The index of the last line before a line that defines a value."""
-    for at in range(line - 2, -1, -1):
-        if re.match(rf"\s*(%[\w:]+, )*{value}(:\d+)?(, %[\w:]+)* = ", lines[at]):
-            return at
-    return None
 
 
 def _nearest(have: Sequence[int], line: int) -> str:
@@ -294,9 +226,7 @@ def encodings_name(encoding: str) -> str:
 
 
 def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
-    """The layouts that `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, JSON bases, an encoding, a Gluon
-    layout.
-    """
+    """The layouts that `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, an encoding, a Gluon layout."""
     what = what.strip()
     bits = bits_of(element)
     if place := place_of(what):
@@ -306,13 +236,11 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
             return of_source_line(*place)
         return of_line(read_input(place[0]), *place)
     sizes = shape_of(shape) if shape else None
-    if what.startswith("{"):
-        return (of_bases(what, sizes, bits),)
     if not what.startswith("#") and not _GLUON.match(what):
         for name in (what, what.rpartition(":")[0]):
             if Path(name).is_file():
                 _ask_for_a_line(read_input(name), name)
-        fail(f"'{what}' is no encoding (#ttg...), no bases as JSON, no layout of Gluon's, and not FILE:LINE")
+        fail(f"'{what}' is no encoding (#ttg...), no layout of Gluon's, and not FILE:LINE")
     if _ALIAS.fullmatch(what):
         fail(f"'{what}' is an alias: give what it stands for, #ttg..., or a line that uses it, FILE:LINE")
     if sizes is None:
@@ -323,7 +251,7 @@ def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
 def place_of(what: str) -> tuple[str, int] | None:
     """The file and the line if `what` is `FILE:LINE`, else None."""
     place = _PLACE.fullmatch(what.strip())
-    if place is None or what.strip().startswith(("#", "{")):
+    if place is None or what.strip().startswith("#"):
         return None
     kernel = _KERNEL.fullmatch(what.strip())
     return (kernel or place)["file"], int(place["line"])

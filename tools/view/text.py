@@ -72,17 +72,15 @@ def tensor_text(
     layout: LinearLayout,
     most_rows: int = MOST_ROWS,
     tile: Sequence[int] | None = None,
-    at: Sequence[int] = (),
 ) -> str:
     """The holders of each element. `T5:2` is register 2 of thread 5 of the CTA, `T5:0-3` are registers 0 to 3
     for consecutive elements. `|` separates two holders of copies; ` x4` follows the first of four holders.
 
-    If the tensor is too large, only one tile is shown (of size `tile` if given, at position `at`), and how
-    the others differ.
+    If the tensor is too large, only one tile is shown (of size `tile` if given), and how the others differ.
     """
     tile = tile or text_tile([layout], most_rows)
-    lines = [line for grid in tensor_grids(layout, tile, at) for line in grid_lines(grid, prod(tile))]
-    return "\n".join((*lines, *(part for line in fold_words(layout, tile, at) for part in wrapped(line))))
+    lines = [line for grid in tensor_grids(layout, tile) for line in grid_lines(grid, prod(tile))]
+    return "\n".join((*lines, *(part for line in fold_words(layout, tile) for part in wrapped(line))))
 
 
 def wrapped(line: str) -> list[str]:

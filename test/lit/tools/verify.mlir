@@ -1,30 +1,14 @@
 // One line for each conversion, then the count; calls of one stub are two conversions.
 // RUN: triton-linear verify %s | FileCheck %s
-// RUN: triton-linear verify %s --target=cuda:80 --json | FileCheck %s --check-prefix=JSON
 // RUN: triton-linear verify - < %s | FileCheck %s --check-prefix=STDIN
 
-// CHECK:      verify.mlir:[[# @LINE + 35]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wavefronts (0 at least), {{[0-9]+}} shuffle{{s?}}, {{[0-9]+}} alu, 0 barriers; 0 wrong of 64, 0 races, plan proved
-// CHECK-NEXT: verify.mlir:[[# @LINE + 35]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wrong of 64, 0 races, plan proved
-// CHECK-NEXT: verify.mlir:[[# @LINE + 39]]:10: 64xf32 blocked -> slice(blocked): {{.*}} wrong of {{[0-9]+}}, 0 races, plan proved
-// CHECK-NEXT: verify.mlir:[[# @LINE + 39]]:10: 64xf32 blocked -> linear: no-op
+// CHECK:      verify.mlir:[[# @LINE + 20]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wavefronts (0 at least), {{[0-9]+}} shuffle{{s?}}, {{[0-9]+}} alu, 0 barriers; 0 wrong of 64, 0 races, plan proved
+// CHECK-NEXT: verify.mlir:[[# @LINE + 20]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wrong of 64, 0 races, plan proved
+// CHECK-NEXT: verify.mlir:[[# @LINE + 24]]:10: 64xf32 blocked -> slice(blocked): {{.*}} wrong of {{[0-9]+}}, 0 races, plan proved
+// CHECK-NEXT: verify.mlir:[[# @LINE + 24]]:10: 64xf32 blocked -> linear: no-op
 // CHECK-NEXT: 1 no-op, 0 left to Triton
 // CHECK-NEXT: 3 conversions verified, 0 wrong
 
-// JSON:      "conversions": [
-// JSON:      "location": "{{.*}}verify.mlir:[[# @LINE + 27]]:10"
-// JSON-NEXT: "source": "tensor<64xf32, #ttg.blocked<
-// JSON-NEXT: "destination": "tensor<64xf32, #ttg.blocked<
-// JSON-NEXT: "kind": "shuffle"
-// JSON:      "proved": true
-// JSON-NEXT: "checked": 64
-// JSON-NEXT: "wrong": 0
-// JSON-NEXT: "races": 0
-// JSON-NEXT: "wavefronts": 0
-// JSON:      "shuffles":
-// JSON:      "cta_barriers": 0
-// JSON:      "kind": "noop"
-// JSON:      "verified": 3
-// JSON:      "wrong": 0
 
 // STDIN: <stdin>:{{[0-9]+}}:10: 64xf32 blocked -> blocked
 // STDIN: 3 conversions verified, 0 wrong

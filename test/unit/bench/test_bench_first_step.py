@@ -20,7 +20,7 @@ def test_each_way_begins_with_its_own_cache(monkeypatch: pytest.MonkeyPatch, tmp
 
     def run(command: list[str], env: Any = None, **_: Any) -> Any:
         if "triton_linear.tools.cli" in command:
-            ran.append(("tool", *command[3:5]))
+            ran.append(("tool", command[3], "--unpack" in command))
             return SimpleNamespace()
         side, seconds = command[4], command[-1]
         ran.append((side, Path(env["TRITON_CACHE_DIR"]).name, seconds))
@@ -30,7 +30,11 @@ def test_each_way_begins_with_its_own_cache(monkeypatch: pytest.MonkeyPatch, tmp
     found = first_step.measured(tmp_path, "step", 2)
     warm = str(first_step._SECONDS)
     assert [each[:2] for each in ran[:2]] == [("stock", "stock"), ("plugin", "plugin")]
-    assert all(each[2] == warm for each in ran[:2]) and [each[1] for each in ran[2:4]] == ["pack", "unpack"]
+    assert all(each[2] == warm for each in ran[:2])
+    assert ran[2:4] == [
+        ("tool", "pack", False),
+        ("tool", "pack", True),
+    ]
     assert {each[2] for each in ran[4:]} == {"0.0"}
     assert sorted(each[:2] for each in ran[4:]) == sorted(
         [("plugin", "packed"), ("plugin", "plugin"), ("stock", "stock")] * 2

@@ -10,8 +10,7 @@ import pytest
 import triton
 
 from triton_linear.dialect import encodings
-from triton_linear.tools.doctor.encoding_cases import Cases
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Cases, Oracle
 
 SEED = int(os.environ.get("TRITON_LINEAR_TEST_SEED", "20231107"))
 CASES_A_FAMILY = 300

@@ -16,7 +16,7 @@ import pytest
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.bridge import BridgeError, parse_triton, triton_context
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Oracle
 from triton_linear.tools.support.errors import captured_stderr
 
 pytestmark = pytest.mark.skipif(

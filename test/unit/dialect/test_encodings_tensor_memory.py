@@ -13,7 +13,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 
 pytest.importorskip("triton._C.libtriton")
 
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Oracle
 
 pytestmark = pytest.mark.skipif(
     encodings.installed_release() < (3, 8), reason="Triton gives no layouts of tensor memory"

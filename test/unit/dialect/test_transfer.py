@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
-from triton_linear.tools.doctor.encoding_cases import Case, Cases
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Case, Cases, Oracle
 
 Shape = tuple[int, ...]
 Place = dict[str, int]

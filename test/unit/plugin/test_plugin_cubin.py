@@ -18,7 +18,7 @@ from triton import knobs
 import triton_linear
 from triton_linear.ptxas import cubin as cubins
 from triton_linear.ptxas.cubin import usage
-from triton_linear.tools.diff.figures import resources
+from triton_linear.tools.diff.resources import resources
 
 NESTED = """
 .version 8.0

@@ -31,7 +31,7 @@ from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.verifiers import CONVERT
 from triton_linear.report import Outcome, Report
-from triton_linear.tools.support.fake_driver import FakeDriver
+from triton_linear.tools.support.script import FakeDriver
 
 ALL = {**TARGETS, "hip:gfx1200": GPUTarget("hip", "gfx1200", 32)}
 SMALL = {"x": "*fp32", "out": "*fp32"}

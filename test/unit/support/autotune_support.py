@@ -15,7 +15,7 @@ from triton.runtime.jit import MockTensor
 
 import triton_linear
 from triton_linear import hook
-from triton_linear.tools.support.fake_driver import FakeDriver
+from triton_linear.tools.support.script import FakeDriver
 
 
 class LaunchingDriver(FakeDriver):

@@ -12,8 +12,7 @@ import sys
 
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.triton_versions import installed_release
-from triton_linear.tools.doctor.encoding_cases import Cases
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Cases, Oracle
 
 MEMORY = ("swizzled", "rotating", "nvmma", "shared linear")
 MODULE = 'module attributes {{"ttg.num-warps" = 4 : i32}} {{ tt.func private @f({types}) }}\n'

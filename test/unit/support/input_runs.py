@@ -91,12 +91,12 @@ class Runner:
         self.path = folder / "input.ttgir"
         self._folder = folder
         from triton_linear.dialect import bridge
-        from triton_linear.tools import cli, demo  # loaded before any child is made
+        from triton_linear.tools import cli  # loaded before any child is made
         from triton_linear.tools.opt import command as opt
         from triton_linear.tools.verify import command as verify
 
         self._mains = {"opt": opt.main, "cli": cli.main}
-        self._loaded = (bridge, demo, verify)
+        self._loaded = (bridge, verify)
 
     def run(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Ended]]:
         """Each case and how it ended, in order."""

@@ -24,7 +24,7 @@ from triton.runtime import driver, jit
 
 import triton_linear
 from triton_linear import hook
-from triton_linear.tools.support.fake_driver import FakeDriver
+from triton_linear.tools.support.script import FakeDriver
 
 if TYPE_CHECKING:
     from triton_linear.lowering.emit.embed import Embedded

@@ -133,7 +133,7 @@ def test_explain_and_view_tell_ctas_apart(tmp_path: Path, capsys: pytest.Capture
     explained = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "CTAs 2x1" in explained and "CTAs 1x2" in explained
     assert re.search(r"256 wavefronts .*, 2 cluster barriers, 32768 bytes moved, in all CTAs", explained)
-    assert cli.main(["view", f"{path}:{line}", "--rows", "4"]) == 0
+    assert cli.main(["view", f"{path}:{line}"]) == 0
     viewed = capsys.readouterr().out
     assert "block 1: coordinates xor (32, 0)" in viewed and "block 1: coordinates xor (0, 32)" in viewed
     assert "B0T0:0" in viewed

@@ -8,9 +8,9 @@ IMPORTING = """
 import sys
 import plugin_support
 import triton_linear
-from triton_linear.tools.measuring import compiling
+from triton_linear.tools.measuring import contest
 triton_linear.install(strict=True)
-compiling.import_all()
+contest.import_all()
 before = set(sys.modules)
 plugin_support.compile_kernel(plugin_support.row_sums)
 print(sorted(name for name in sys.modules.keys() - before if name.startswith("triton_linear")))

@@ -1,20 +1,15 @@
-"""`triton-linear decisions`: the file of decisions by hand."""
+"""`triton-linear decisions`: the file of decisions."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import plugin_support as support
 import pytest
-from triton import knobs
 from tune_support import SPEEDS, Play, decided, play, script
 
 from triton_linear import decisions
-from triton_linear.decisions import Decision, DecisionFile, ptxas_version
-from triton_linear.dialect.sources import CODE_VERSION
-from triton_linear.hook import pinned
-from triton_linear.setting import Options
+from triton_linear.decisions import DecisionFile
 from triton_linear.tools.cli import main
 from triton_linear.tools.tune import command, file_command, journal
 
@@ -24,7 +19,9 @@ __all__ = ["play", "script"]
 def test_decisions_move(play: Play, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", script]) == 0
     exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
-    assert main(["decisions", "export", str(exported)]) == 0
+    capsys.readouterr()
+    assert main(["decisions", "list", "--json"]) == 0
+    exported.write_text(capsys.readouterr().out)
     assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
     assert DecisionFile(other).read() == DecisionFile(decisions.default_file()).read()
     capsys.readouterr()
@@ -51,14 +48,20 @@ def test_the_later_of_two_decisions_counts(play: Play, script: str) -> None:
 
 
 def test_of_two_runs_on_one_day_the_later_counts(
-    play: Play, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    play: Play,
+    script: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
     for at, file, speed in ((1, other, 1.5), (2, decisions.default_file(), 1.1)):
         play.speeds["matmul-1"] = SPEEDS["matmul-1"] | {"second": speed}
         monkeypatch.setattr(journal, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
         command.tune(script, decisions=file)
-    assert main(["decisions", "export", str(exported)]) == 0
+    capsys.readouterr()
+    assert main(["decisions", "list", "--json"]) == 0
+    exported.write_text(capsys.readouterr().out)
     assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
     assert decided(DecisionFile(other))["matmul"] == "ours"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", decisions.now_text())
@@ -75,24 +78,3 @@ def test_what_is_no_decision_is_one_error(
     path.write_text(line + "\n")
     assert main(["decisions", "import", str(path)]) == 1
     assert f"{path}:1:1: error: holds no decision" in capsys.readouterr().err
-
-
-def test_a_kernel_is_decided_about_by_hand(
-    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The TTGIR that Triton's cache holds tells the kernel that the plugin compiles."""
-    monkeypatch.setattr(knobs.compilation, "always_compile", True)
-    path = tmp_path / "kernel.ttgir"
-    path.write_text(support.compile_kernel(support.row_sums).asm["ttgir"])
-    assert main(["decisions", "set", str(path), "stock"]) == 0
-    assert "row_sums for cuda:90: stock" in capsys.readouterr().out
-    (made,) = DecisionFile(decisions.default_file()).read()
-    assert made.circumstances.ptxas == ptxas_version("cuda:90")
-    assert made.circumstances.package == CODE_VERSION
-    with pinned(Options()) as reports:
-        support.compile_kernel(support.row_sums)
-    assert reports[0].variant == "stock"
-    assert isinstance(made, Decision)
-    path.write_text("this is no kernel")
-    assert main(["decisions", "set", str(path), "stock"]) == 1
-    assert str(path) in capsys.readouterr().err

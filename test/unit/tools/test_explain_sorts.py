@@ -70,21 +70,6 @@ def test_a_sort_is_said_once_and_is_no_reduction(kind: str, sorts: list[str], ot
     jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
 
 
-def test_its_figures_are_those_of_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    (sort,) = report_of("sort").reductions
-    from triton_linear.tools.explain import accesses
-
-    monkeypatch.setattr(accesses, "sort_of", lambda _: "")
-    steps = report_of("sort").reductions
-    assert len(steps) == sort.steps
-    assert sort.figures is not None
-    every = [step.figures for step in steps if step.figures is not None]
-    assert len(every) == len(steps)
-    assert sort.figures.shuffles == sum(one.shuffles for one in every) > 0
-    assert sort.figures.wavefronts == sum(one.wavefronts for one in every)
-    assert sort.figures.scratch_bytes == max(one.scratch_bytes for one in every)
-
-
 def test_without_the_library_they_are_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
     from triton_linear.tools.explain import library
 

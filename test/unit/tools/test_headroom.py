@@ -144,7 +144,7 @@ def test_bad_input_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[st
         str(binary): "is not a Python script",
     }
     for script, message in cases.items():
-        assert main(["tune", script, "--json", "passed on"]) == 1
+        assert main(["tune", script, "--check", "passed on"]) == 1
         errors = capsys.readouterr().err
         assert message in errors
         assert "Traceback" not in errors

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from triton_linear.passes.upstream import UPSTREAM
-from triton_linear.tools import cli
 from triton_linear.tools.opt import command as opt
 from triton_linear.tools.opt.arguments import list_passes, pass_help
 from triton_linear.tools.opt.printing import Aliases
@@ -138,14 +137,6 @@ def test_a_misspelt_flag(run: Run, capfd: pytest.CaptureFixture[str], flag: str,
     with pytest.raises(SystemExit, match="2"):
         run(flag)
     assert said in capfd.readouterr().err
-
-
-def test_it_is_a_command_of_triton_linear_too(
-    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    _, out, _ = run("--cse", "--emit=mlir")
-    assert cli.main(["opt", str(tmp_path / "k.ttgir"), "--cse", "--emit=mlir"]) == 0
-    assert capfd.readouterr().out == out
 
 
 # Passes of users

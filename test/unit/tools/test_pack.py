@@ -1,5 +1,4 @@
-"""`triton-linear pack` and `unpack`: another machine of the same kind compiles nothing, and takes nothing
-else."""
+"""`triton-linear pack`: another machine of the same kind compiles nothing, and takes nothing else."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ def manifest(archive: Path) -> dict[str, Any]:
 def test_another_machine_compiles_nothing(
     warm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["unpack", str(warm)]) == 0
+    assert cli.main(["pack", "--unpack", str(warm)]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("2 kernels in ")
     hits: list[bool] = []
     with knobs.compilation.scope():
@@ -70,7 +69,7 @@ def test_another_machine_compiles_nothing(
     assert all(str(tmp_path / "second") in place for place in ours.metadata_group.values())
     (decision,) = DecisionFile(tmp_path / "decisions.sqlite").read()
     assert decision.variant == "ours"
-    assert cli.main(["unpack", str(warm)]) == 0
+    assert cli.main(["pack", "--unpack", str(warm)]) == 0
     assert "; 0 of " in capsys.readouterr().out, "what is there stays"
 
 
@@ -86,7 +85,7 @@ def test_what_does_not_fit_is_one_line(
     warm: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, fact: str, value: object, said: str
 ) -> None:
     changed(warm, "manifest.json", json.dumps({**manifest(warm), fact: value}).encode())
-    assert cli.main(["unpack", str(warm)]) == 1
+    assert cli.main(["pack", "--unpack", str(warm)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line and not (tmp_path / "second").exists()
 
@@ -94,7 +93,7 @@ def test_what_does_not_fit_is_one_line(
 def test_what_is_damaged_is_not_taken(warm: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     name = next(name for name in manifest(warm)["files"] if name.endswith(".cubin"))
     changed(warm, name, b"other code")
-    assert cli.main(["unpack", str(warm)]) == 1
+    assert cli.main(["pack", "--unpack", str(warm)]) == 1
     assert "is damaged" in capsys.readouterr().err and not (tmp_path / "second").exists()
 
 
@@ -104,7 +103,7 @@ def test_nothing_is_written_outside(warm: Path, capsys: pytest.CaptureFixture[st
     given["files"]["../outside"] = given["files"].pop(name)
     changed(warm, name, None, "../outside")
     changed(warm, "manifest.json", json.dumps(given).encode())
-    assert cli.main(["unpack", str(warm)]) == 1
+    assert cli.main(["pack", "--unpack", str(warm)]) == 1
     assert "is damaged" in capsys.readouterr().err and not (tmp_path / "outside").exists()
 
 
@@ -115,7 +114,7 @@ def test_other_files_are_one_line(
     path = tmp_path / "file"
     if content is not None:
         path.write_bytes(content)
-    assert cli.main(["unpack", str(path)]) == 1
+    assert cli.main(["pack", "--unpack", str(path)]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert cli.main(["pack", str(path), "--cache", str(tmp_path / "none")]) == 1
     assert "has no compiled kernels" in capsys.readouterr().err

@@ -55,7 +55,7 @@ NO_SUCH_LAYOUT = "LinearEncodingAttr requires a permutation matrix layout"
 
 def checked(text: str, name: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Exit status and what was printed."""
-    status = verify_stock(text, name, None, as_json=False)
+    status = verify_stock(text, name, None)
     return status, capsys.readouterr().out
 
 

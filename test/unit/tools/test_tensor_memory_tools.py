@@ -56,9 +56,7 @@ def test_verify_runs_every_access_alone() -> None:
     assert "1 instruction 32x32b.x32, 32 registers; 0 wrong of 4096, 0 races" in str(stored)
     assert "2 instructions 16x256b.x2, 16 registers; 0 wrong of 2048, 0 races" in str(loaded)
     assert found.ok and not found.wrong_tensor_accesses
-    record = found.as_json()["tensor_memory"]
-    assert [one["store"] for one in record] == [True, False]
-    assert [one["wrong"] for one in record] == [0, 0]
+    assert [one.site.is_store for one in found.tensor_accesses] == [True, False]
 
 
 def test_verify_fails_where_an_access_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 from tool_modules import ATTRIBUTES, HEADER, module_of
 
 from triton_linear import __version__, pipeline
 from triton_linear.dialect.locations import position
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.emit.embed import Embedded
-from triton_linear.tools import cli, demo
+from triton_linear.tools import cli
 from triton_linear.tools.opt import command as opt
 from triton_linear.tools.opt.arguments import pass_help
 from triton_linear.tools.opt.expectations import compare, expectations
@@ -219,7 +218,7 @@ class TestCommandLine:
             cli.parser().parse_args(["unknown"])
 
     def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert cli.main(["version"]) == 0
+        assert cli.main(["status"]) == 0
         assert capsys.readouterr().out.startswith("triton-linear ")
         for name, main in (("triton-linear", cli.main), ("triton-linear-opt", opt.main)):
             with pytest.raises(SystemExit, match="0"):
@@ -326,7 +325,7 @@ class TestVerify:
         assert {symbol: verdict.ok for symbol, verdict in verdicts.items()} == {"__ll_cvt_0": True}
 
     def test_code_that_is_changed_in_the_module_is_found_wrong(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         stock = pipeline.embed
 
@@ -336,33 +335,18 @@ class TestVerify:
             return Embedded(text.replace("llvm.xor", "llvm.or"))
 
         monkeypatch.setattr(pipeline, "embed", broken)
-        assert verify.verify_modules([("k.ttgir", module_of("kernel"))], None, False, LOWERING, {}) == 1
+        (tmp_path / "k.ttgir").write_text(module_of("kernel"))
+        assert cli.main(["verify", str(tmp_path / "k.ttgir"), "--no-assign", "--no-reductions"]) == 1
         lines = capsys.readouterr().out.splitlines()
         assert lines[-1] == "1 conversion verified, 1 wrong"
         assert "should hold element" in lines[1]
 
-    def test_a_module_without_conversions(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_module_without_conversions(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         kernel = "tt.func public @f() { tt.return }"
         text = f'module attributes {{{ATTRIBUTES}, ttg.target = "cuda:90"}} {{ {kernel} }}'
-        assert verify.verify_modules([("k.ttgir", text)], None, False, compile.DEFAULTS, {}) == 0
+        (tmp_path / "k.ttgir").write_text(text)
+        assert cli.main(["verify", str(tmp_path / "k.ttgir")]) == 0
         assert capsys.readouterr().out == "0 conversions verified, 0 wrong\n"
-
-
-@pytest.mark.parametrize("width", [80, 100, 120, 160])
-@pytest.mark.parametrize("terminal", [False, True])
-def test_the_demo_shows_figures_at_every_width(
-    width: int, terminal: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    checked = verify.check(compile.compile_text(module_of("kernel"), "k.ttgir", None, "llvm", LOWERING))
-    console = Console(width=width, force_terminal=terminal, color_system=None)
-    table = demo.table_of("cuda:90", console.width)
-    demo.add_rows(table, checked[0])
-    demo.show(console, table)
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= width
-    (line,) = (line for line in lines if "64xf32 blocked → blocked" in line)
-    assert line.split()[-6:] == [*demo.row(checked[0])[2:-1], "yes"]
-    assert terminal or all(line == line.rstrip() for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -20,7 +19,7 @@ from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.cli import main
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.compiling import CONTEST
+from triton_linear.tools.measuring.contest import CONTEST
 from triton_linear.tools.tune import command, figures
 
 __all__ = ["play", "script"]
@@ -281,17 +280,6 @@ def test_variants_of_checked_decisions_are_measured(
     first, second = plans
     assert not first.decided
     assert second.decided == {name: [taken] for name, taken in (ALL | {"matmul": "second+bounded"}).items()}
-
-
-# Files
-
-
-def test_figures_go_to_files(play: Play, script: str, tmp_path: Path) -> None:
-    data = tmp_path / "figures.json"
-    assert main(["tune", "--json", str(data), script]) == 0
-    found = json.loads(data.read_text())
-    assert {kernel["name"]: kernel["variant"] for kernel in found["kernels"]} == ALL
-    assert main(["tune", "--json", str(tmp_path / "no" / "file"), script]) == 1
 
 
 def test_only_some_variants_are_tried(play: Play, script: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
 from triton_linear.hook import pinned
 from triton_linear.setting import Options
-from triton_linear.tools.measuring import child, compiling, contest, rounds
+from triton_linear.tools.measuring import child, contest, rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest
 from triton_linear.tools.support.errors import ToolError
@@ -134,14 +134,14 @@ def test_variants_are_compiled_beside_each_other(tmp_path: Path, speeds: dict[by
 def test_a_variant_whose_compile_crashes_costs_that_variant(
     tmp_path: Path, speeds: dict[bytes, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = compiling.compiled_variant
+    make = contest.compiled_variant
 
     def crashing(kernel: Any, name: str) -> Any:
         if name == "ours":
             os.kill(os.getpid(), signal.SIGKILL)
         return make(kernel, name)
 
-    monkeypatch.setattr(compiling, "compiled_variant", crashing)
+    monkeypatch.setattr(contest, "compiled_variant", crashing)
     records = visited(tmp_path, jobs=2)
     problems = {r["mode"]: r["problem"] for r in records if "problem" in r}
     assert problems == {"compiling:ours": "its process ended by SIGKILL"}

@@ -47,7 +47,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def show(browser: Any, folder: Path, *shown: Subject) -> None:
     """Open the page of these layouts."""
     page = folder / "page.html"
-    page.write_bytes(drawn(shown, "html", None, HOPPER, 64))
+    page.write_bytes(drawn(shown, "html", None, HOPPER))
     browser.get(page.as_uri())
     assert browser.get_log("browser") == []
 
@@ -202,7 +202,7 @@ def test_every_cell_is_to_be_seen_at_every_size(
 ) -> None:
     sized(*size)
     shown = [subjects(encoding, "128x128", "f16")[0] for encoding in LARGE[name]]
-    assert len(drawn(shown, "html", None, HOPPER, None)) < 2_000_000
+    assert len(drawn(shown, "html", None, HOPPER)) < 2_000_000
     show(browser, tmp_path, *shown)
     for tab in [button.text for button in find(browser, "nav button")]:
         turn_to(browser, tab)
@@ -245,7 +245,7 @@ def test_a_picture_in_a_browser_hides_nothing_and_fits(
     sized(1400, 900)
     shown = [subjects(encoding, "128x128", "f16")[0] for encoding in LARGE[name]]
     file = tmp_path / "a.svg"
-    file.write_bytes(drawn(shown, "svg", None, HOPPER, None))
+    file.write_bytes(drawn(shown, "svg", None, HOPPER))
     browser.get(file.as_uri())
     seen = browser.execute_script(TEXTS)
     assert seen["count"] > 50

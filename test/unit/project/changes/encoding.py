@@ -1,8 +1,7 @@
 """What `encoding.diff` brings: a layout where there was an unknown encoding, and cases that Triton judges."""
 
 from triton_linear.dialect.encodings import UnknownEncoding, layout_of
-from triton_linear.tools.doctor.encoding_cases import Cases
-from triton_linear.tools.doctor.oracle import Oracle
+from triton_linear.tools.doctor.encodings import Cases, Oracle
 
 text = "#ttg.amd_rotating_shared<{vec = 2, perPhase = 1, maxPhase = 2, order = [1, 0]}>"
 try:

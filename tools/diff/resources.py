@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import tempfile
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from triton_linear.lowering.target.targets import Target
-from triton_linear.ptxas.cubin import Loop, loops, usage
+from triton_linear.ptxas.cubin import loops, usage
 from triton_linear.ptxas.occupancy import resident
-from triton_linear.tools.diff.assembly import LIBRARY, Where
-
-
-@dataclass(frozen=True)
-class TimedLoop:
-    """A loop of a cubin.
-
-    where: its source line. instructions: their number. clocks: a lower bound for one iteration of a warp,
-    from the stall counts of the instructions; the body of an inner loop counts once.
-    """
-
-    where: Where
-    instructions: int
-    clocks: int
 
 
 @dataclass(frozen=True)
@@ -36,7 +16,9 @@ class Resources:
 
     Of a thread: registers (on AMD GPUs vector registers, including accumulators), scalar registers, bytes of
     stack, which holds the spills, and spilled registers. shared: bytes of shared memory of a CTA. ctas: CTAs
-    that fit on a multiprocessor at a time. limited_by: the resource that limits them.
+    that fit on a multiprocessor at a time. limited_by: the resource that limits them. loops: for each loop of
+    a cubin, a lower bound of the clocks of one iteration of a warp, from the stall counts of the instructions;
+    the body of an inner loop counts once.
     """
 
     registers: int | None = None
@@ -46,7 +28,7 @@ class Resources:
     shared: int | None = None
     ctas: int | None = None
     limited_by: str = ""
-    loops: tuple[TimedLoop, ...] | None = ()
+    loops: tuple[int, ...] | None = ()
 
 
 def resources(
@@ -106,49 +88,10 @@ def occupancy(registers: int, shared: int, warps: int, target: Target) -> tuple[
 
 _SMALL = 8
 """A loop with fewer instructions only waits for a barrier in memory; its clocks mean nothing."""
-_SOURCE = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
-_ADDRESS = re.compile(r"^\s*/\*(?P<address>[0-9a-f]{4,})\*/")
 
 
-def _loops(cubin: bytes) -> tuple[TimedLoop, ...] | None:
+def _loops(cubin: bytes) -> tuple[int, ...] | None:
     every = loops(cubin)
     if every is None:
         return None
-    timed: Sequence[Loop] = [loop for loop in every if loop.last - loop.first >= _SMALL]
-    lines = _lines(cubin) if timed else {}
-    return tuple(TimedLoop(_line_of(loop, lines), loop.last - loop.first + 1, loop.clocks) for loop in timed)
-
-
-def _line_of(loop: Loop, lines: dict[int, Where]) -> Where:
-    """The line of a loop's last instruction, the backward branch; if not known, the line of most
-    instructions.
-    """
-    if loop.last in lines:
-        return lines[loop.last]
-    counted = Counter(lines[number] for number in range(loop.first, loop.last + 1) if number in lines)
-    return counted.most_common(1)[0][0] if counted else ("", 0)
-
-
-def _lines(cubin: bytes) -> dict[int, Where]:
-    """The user's line of each instruction number, from nvdisasm; empty if nvdisasm is not installed."""
-    from triton import knobs
-
-    tool: Any = getattr(knobs.nvidia, "nvdisasm", None)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        try:
-            shown = subprocess.run(
-                [tool.path, "-g", "-c", str(path)], capture_output=True, text=True, check=True, timeout=120
-            ).stdout
-        except (OSError, subprocess.SubprocessError, AttributeError, RuntimeError):
-            return {}
-    lines: dict[int, Where] = {}
-    where: Where | None = None
-    for line in shown.splitlines():
-        if source := _SOURCE.match(line):
-            user = not LIBRARY.search(source["file"])
-            where = (source["file"], int(source["line"])) if user else None
-        elif (address := _ADDRESS.match(line)) and where is not None:
-            lines[int(address["address"], 16) // 16] = where
-    return lines
+    return tuple(loop.clocks for loop in every if loop.last - loop.first >= _SMALL)
