@@ -3,9 +3,8 @@
     python -m bench.tiles [--output DIR] [--only REGEX] [--turns N] [--budget SECONDS]
 
 gelu(a @ b + bias) + residual of f16 matrices (examples/matmul.py), in every tile size that finds registers and
-shared memory. Beside all of the plugin, the plugin without its bounds on registers, and those bounds alone for
-stock Triton's kernel. Results have to be the same, bit for bit. Writes tiles.json and tiles.md; the exit status
-is 1 if a result differs or a case fails.
+shared memory. Beside all of the plugin, the plugin without its bounds on registers. Results have to be the
+same, bit for bit. Writes tiles.json and tiles.md; the exit status is 1 if a result differs or a case fails.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ STAGES = (3, 4)
 ACCUMULATOR = range(32, 129)
 """Registers of a thread for its part of the product: fewer leave it idle, more leave none for anything else."""
 SHARED = 227 * 1024
-MODES = (modes.OURS, modes.LAYOUTS, modes.BOUND)
+MODES = (modes.OURS, modes.LAYOUTS)
 
 
 def cases() -> Iterator[beside.Described]:
@@ -95,15 +94,14 @@ def markdown(found: dict[str, Any]) -> str:
         "# A matmul with an epilogue, in many tile sizes",
         "",
         f"{measured_on(found)}. gelu(a @ b + bias) + residual, f16; stock / the mode, medians with their 95 % "
-        "interval. `ours`: the plugin; `layouts`: without its bounds on registers; `bound`: those alone, for "
-        "stock Triton's kernel.",
+        "interval. `ours`: the plugin; `layouts`: without its bounds on registers.",
         "",
         *table("mode | cases: | geometric mean: | least: | most: | below 0.98: | above 1.02:", means),
         "",
         *best,
         "",
         *table(
-            "size | tile | warps: | stages: | stock µs: | ours: | layouts: | bound: | registers | results",
+            "size | tile | warps: | stages: | stock µs: | ours: | layouts: | registers | results",
             every,
         ),
         *(["", f"Not run for want of time: {len(left)}, of {left[0]} and on."] if left else []),

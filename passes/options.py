@@ -23,8 +23,6 @@ class PipelineOptions:
     free: for measuring: conversions of floats cost nothing and give garbage; no other pass runs.
     free_only: the number of the only conversion that is free; None: all are.
     without: for measuring: the name of a pass to leave out.
-    rank: which assignment of layouts to use, by modelled cost: 0 for the best one if it pays; 1 and more for
-    the next ones, used even if they do not pay.
     """
 
     assign: bool = True
@@ -36,7 +34,6 @@ class PipelineOptions:
     free: bool = False
     free_only: int | None = None
     without: str = ""
-    rank: int = 0
     layouts: bool = True
 
     @property

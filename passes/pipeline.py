@@ -68,7 +68,6 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
                 limit,
                 split_reductions=options.splits_reductions,
                 staged_accesses=options.stages_accesses,
-                rank=options.rank,
                 exact=exact,
             )
         )

@@ -60,9 +60,6 @@ class Options:
     free: conversions of floats are omitted, so they cost nothing and give garbage.
     free_only: the number of the one conversion that `free` omits; None for all.
     without: the name of a pass that does not run.
-    everywhere: `occupancy` and `ptxas_options` also hold for kernels without code of ours.
-    ptxas_options: further options of ptxas, divided by spaces.
-    rank: which assignment of layouts to take in the order of modelled cost; above 0, even if it does not pay.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
     keyed: the report has the key under which decisions about the kernel are kept.
@@ -88,12 +85,9 @@ class Options:
     free: bool = field(default=False, metadata=INTERNAL)
     free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
-    everywhere: bool = field(default=False, metadata=INTERNAL)
-    rank: int = field(default=0, metadata=INTERNAL)
     thresholds: str = field(default="", metadata=INTERNAL)
     register_thresholds: str = field(default="", metadata=INTERNAL)
     keyed: bool = field(default=False, metadata=INTERNAL)
-    ptxas_options: str = field(default="", metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         for name in _FLAGS:
@@ -185,7 +179,6 @@ _BESIDE_DECISIONS = (
     "skip",
     "decisions",
     "autotune",
-    "everywhere",
     "cache",
     "wait",
 )

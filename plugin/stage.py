@@ -338,13 +338,8 @@ class LLIRStage:
         record.variant = name
         if options is None:
             return "stock Triton was measured to be fastest"
-        if options.changes_code:
-            self.options = options
-            return None
-        if mode := _instrumentation_mode(metadata):
-            return f"instrumentation mode '{mode}' is on, for which no registers were measured"
         self.options = options
-        return "stock Triton's code was measured to be fastest"
+        return None
 
     def _convert(
         self, src: TritonModule, metadata: Metadata, record: CompileRecord, options: PipelineOptions

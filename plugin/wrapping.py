@@ -48,8 +48,7 @@ def wrap_stages(
         name = target_name(backend, options)
         with garbage.held_back():  # the first time, it imports
             others = _what_others_do(backend, stages, hook)
-            cubin = _cubin_with(backend, options) if others == "" else None
-            stages.update(_wrapped(stages, options, language, name, setting, others, cubin))
+            stages.update(_wrapped(stages, options, language, name, setting, others))
     except Exception as error:
         if setting.options.strict:
             raise
@@ -70,16 +69,6 @@ def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | 
     return f"{key} {digest}"
 
 
-def _cubin_with(backend: Any, options: Any) -> Callable[[str, object, Metadata], object]:
-    """The backend's own stage `cubin`, which takes further options of ptxas before its own arguments."""
-
-    def cubin(further: str, src: object, metadata: Metadata) -> object:
-        given = f"{options.ptx_options or ''} {further}".lstrip()
-        return backend.make_cubin(src, metadata, replace(options, ptx_options=given), backend.target.arch)
-
-    return cubin
-
-
 def _wrapped(
     stages: Stages,
     options: object,
@@ -87,29 +76,22 @@ def _wrapped(
     target: str,
     setting: Setting,
     others: str | None,
-    cubin_with: Callable[[str, object, Metadata], object] | None,
 ) -> Stages:
     """Our stages, which replace those of the same names.
 
     others: the key of how other hooks changed the stages; None: it is not known, and nothing is kept on disk.
-    cubin_with: the stage `cubin` with further options of ptxas; None: another hook changed that stage, and they
-    are left out.
     """
     from triton_linear.stage import LLIRStage
 
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
-    tunes_registers = setting.options.occupancy or bool(setting.options.ptxas_options)
-    if "ptx" not in stages and not ("amdgcn" in stages and tunes_registers):
+    if "ptx" not in stages and not ("amdgcn" in stages and setting.options.occupancy):
         return {"llir": stage}
     from triton_linear.kept.comparisons import KeptComparisons
     from triton_linear.ptxas.fences import with_known_fences
     from triton_linear.ptxas.veto import Maker, Veto
 
-    def is_ours() -> bool:
-        return (stage.options.everywhere or stage.converted) and not stage.vetoed
-
     def applies() -> bool:
-        return is_ours() and stage.options.occupancy
+        return stage.converted and not stage.vetoed and stage.options.occupancy
 
     def gpu() -> Target:
         from triton_linear.lowering.target import targets
@@ -123,7 +105,7 @@ def _wrapped(
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
     def assembled() -> str:
-        asked = setting.options.ptxas_options, setting.options.register_thresholds
+        asked = setting.options.register_thresholds
         return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
 
     def veto_of(ours: Callable[[], Maker], stock: Callable[[], Maker]) -> Veto:
@@ -142,43 +124,26 @@ def _wrapped(
     def ptx(src: object, metadata: Metadata) -> object:
         return with_known_fences(stock_ptx(src, metadata))
 
-    if "cubin" not in stages or not tunes_registers:
+    if "cubin" not in stages or not setting.options.occupancy:
         return {"llir": stage, "ptx": ptx}
     from triton_linear.kept.registers import KeptDirectives
-    from triton_linear.ptxas.output import held_back
     from triton_linear.ptxas.registers import Assembler, user_controls_registers
 
     if user_controls_registers(options):
         return {"llir": stage, "ptx": ptx}
     stock_cubin = stages["cubin"]
 
-    def cubin(src: object, metadata: Metadata) -> object:
-        further = stage.options.ptxas_options
-        if not further or cubin_with is None or not is_ours():
-            return stock_cubin(src, metadata)
-        try:
-            with held_back() as printed:
-                code = cubin_with(further, src, metadata)
-        except Exception as error:
-            if stage.options.keyed:
-                raise  # a variant that is measured, which is left out then
-            code = stock_cubin(src, metadata)  # if ptxas fails without them too, that is raised
-            fails(error, metadata)
-            return code
-        print(printed.getvalue(), end="")
-        return code
-
     def again() -> AbstractContextManager[None]:
         return stage.phase("assemble again")
 
     def how() -> str:
-        return f"{stage.assembled_for} {stage.options.ptxas_options} {assembled()}"
+        return f"{stage.assembled_for} {assembled()}"
 
     warps = getattr(options, "num_warps", None)
     decisions = KeptDirectives(how) if setting.options.cache and others is not None else None
 
     def ours() -> Maker:
-        assembler = Assembler(ptx, cubin, applies, gpu, fails, again, decisions, warps)
+        assembler = Assembler(ptx, stock_cubin, applies, gpu, fails, again, decisions, warps)
         return Maker(assembler.ptx, assembler.spilled, assembler.cubin)
 
     def stock() -> Maker:

@@ -28,7 +28,8 @@ FREE = "free"
 AGAIN = "again"
 """Stock once more, which shows the noise."""
 BOUND = "bound"
-"""Stock Triton with the plugin's bounds on registers, and nothing else of it."""
+"""Stock Triton with the plugin's bounds on registers alone: a mode of committed figures, which the plugin no
+longer has."""
 UNPINNED = "unpinned"
 """The plugin, with configurations that Inductor chooses anew."""
 EXACT = "exact"
@@ -45,7 +46,6 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     LAYOUTS: {"occupancy": False},
     LOWER: {"assign": False, "occupancy": False},
     ASSIGN: {"lower": False, "occupancy": False},
-    BOUND: {"assign": False, "lower": False, "everywhere": True},
     EXACT: {"exact": True},
     FREE: {"free": True, "occupancy": False},
 }
@@ -93,7 +93,7 @@ def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Repo
     if not available(mode):
         names = ", ".join(options)
         raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
-    if mode in (FREE, BOUND):
-        # No options for users. Strict, lest stock Triton be timed for it.
+    if mode == FREE:
+        # No option for users. Strict, lest stock Triton be timed for it.
         return hook.pinned(Options(strict=True, decisions=NONE, **options))
     return triton_linear.enabled(strict=strict, decisions=NONE, **options)

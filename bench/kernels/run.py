@@ -42,7 +42,6 @@ ALL = (
     modes.CONTEST,
     *modes.VARIED,
     *modes.WITHOUT,
-    modes.BOUND,
     modes.FREE,
 )
 DEFAULT = (modes.STOCK, modes.OURS, modes.FREE)

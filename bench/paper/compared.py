@@ -20,8 +20,8 @@ from bench.kernels import measure, modes
 
 from .kernel_case import Work, apart
 
-PARTS = (modes.ASSIGN, modes.LOWER, modes.BOUND)
-"""The plugin's parts, each alone: layouts; lowerings; bounds on registers."""
+PARTS = (modes.ASSIGN, modes.LOWER)
+"""The plugin's parts, each alone: layouts; lowerings."""
 EFFORT = measure.Effort(turns=20, cold=0)
 RATIOS = (
     (modes.STOCK, modes.OURS),

@@ -65,11 +65,6 @@ class AssignLayouts(Planning):
         default=False, metadata={"help": "price accesses to shared memory as `linear-lower-local` makes them"}
     )
 
-    rank: int = field(
-        default=0,
-        metadata={"help": "take the assignment of this rank, by modelled cost, whether it pays or not"},
-    )
-
     exact: bool = exact_field()
 
     name: ClassVar[str] = "linear-assign-layouts"
@@ -136,11 +131,11 @@ class AssignLayouts(Planning):
         )
         try:
             graph = build_scope(scope, facts, gpu, kept)
-            assignment = assign(graph, costs, admits_new=converts, rank=self.rank)
+            assignment = assign(graph, costs, admits_new=converts)
         except NoLayout as error:
             diagnostics.remark(scope.place, f"layouts are not assigned: {error}")
             return None
-        pays = bool(assignment.changed) if self.rank else _pays(assignment, gpu)
+        pays = _pays(assignment, gpu)
         explain(scope, graph, assignment, pays)
         return (scope, graph, assignment) if pays else None
 

@@ -181,8 +181,8 @@ class _Search:
         )
         return AssignmentPrice(sum(p.memory for p in groups), sum(p.other for p in groups) + conversions)
 
-    def run(self, rank: int = 0) -> Assignment:
-        """The assignment of that rank, 0 for the cheapest."""
+    def run(self) -> Assignment:
+        """The cheapest assignment."""
         graph = self.graph
         present = [prices[0] for prices in self.group_prices.values()]
         recomputed = [(each[0], self.costs.of_recipe(*each)) for each in graph.converted_recipes]
@@ -192,8 +192,6 @@ class _Search:
         )
         weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
         choices, solution = self._solve_with_exact_prices(weight)
-        if rank:
-            choices, solution = self._ranked(choices, solution, weight, rank)
         entries = [(pair, choices[pair.edge.source], choices[pair.edge.target]) for pair in self.edge_prices]
         edges = {pair.edge: (pair.present, pair.table[row][column]) for pair, row, column in entries}
         again = frozenset(pair.edge for pair, row, column in entries if pair.is_recomputed(row, column))
@@ -213,39 +211,6 @@ class _Search:
             self.planned,
             optimal,
         )
-
-    def _ranked(
-        self, best: Mapping[Group, int], solution: Solution, weight: float, rank: int
-    ) -> tuple[Mapping[Group, int], Solution]:
-        """The choices of rank 1 or more.
-
-        For each group whose own price depends on its layout, the best choices are searched in which this group
-        does not choose as in `best`. The results are ranked by their clocks, from 1 on. The module's own
-        layouts do not count. If there are fewer results than `rank`, the last one is given; if there are none,
-        `best`.
-        """
-        taken = {tuple(best.values()), (0,) * len(best)}
-        ranked: list[tuple[float, Mapping[Group, int], Solution]] = []
-        for group in self.graph.groups:
-            prices = self.group_prices[group]
-            if len({price.clocks for price in prices}) == 1:
-                continue
-            self.group_prices[group] = [
-                AssignmentPrice(INFINITE, INFINITE) if choice == best[group] else price
-                for choice, price in enumerate(prices)
-            ]
-            try:
-                choices, other = self._solve_with_exact_prices(weight)
-            finally:
-                self.group_prices[group] = prices
-            if tuple(choices.values()) not in taken:
-                taken.add(tuple(choices.values()))
-                ranked.append((self.price(choices).clocks, choices, other))
-        if not ranked:
-            return best, solution
-        ranked.sort(key=lambda entry: entry[0])
-        _, choices, other = ranked[min(rank, len(ranked)) - 1]
-        return choices, other
 
     def _solve_with_exact_prices(self, weight: float) -> tuple[Mapping[Group, int], Solution]:
         """The choices of least cost. Ensures: all their conversions have exact prices."""
@@ -287,12 +252,11 @@ class _Search:
         return problem
 
 
-def assign(graph: Graph, costs: AssignmentCosts, *, admits_new: bool = True, rank: int = 0) -> Assignment:
+def assign(graph: Graph, costs: AssignmentCosts, *, admits_new: bool = True) -> Assignment:
     """The assignment of least modelled cost.
 
-    admits_new: True if conversions may be added on edges where the module has none. rank: 0 for the least cost,
-    1 and more for the next ones, which differ from the best one in some group.
+    admits_new: True if conversions may be added on edges where the module has none.
 
     Raises NoLayout if a group's present encoding has no layout.
     """
-    return _Search(graph, costs, admits_new).run(rank)
+    return _Search(graph, costs, admits_new).run()

@@ -107,11 +107,6 @@ def may_win(name: str, times: Sequence[Times]) -> bool:
     return faster(STOCK, name, times).high >= LEAST_GAIN
 
 
-def is_promising(name: str, times: Sequence[Times]) -> bool:
-    """Whether a variant may, within noise, be as fast as the whole plugin, if that was measured."""
-    return name not in (STOCK, OURS) and OURS in times[0] and faster(OURS, name, times).high >= 1
-
-
 def contenders(names: Sequence[str], times: Sequence[Times]) -> list[str]:
     """The variants that may be the fastest, in order: those whose interval reaches the candidate's median.
 

@@ -6,10 +6,7 @@ alternately, with warm and with empty caches, in phases:
 
 1. A short phase has all variants.
 2. If any may be faster than stock Triton, the next has those that may be the fastest, and selects one.
-3. The selected variant, or stock Triton, is combined with each variant that only concerns registers, and with
-   those that have other code than the whole plugin and are not slower (`variants.refinements`). These are timed
-   beside it, and if one is faster, it is combined likewise. They are compiled now.
-4. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
+3. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
    times are biased in favour of the selected variant.
 
     {"kernel": KEY, "name": ..., "grid": [...], "warps": ...}           a new launch
@@ -44,7 +41,7 @@ from triton_linear.tools.support.copies import Copies
 from triton_linear.tools.support.launches import Launch, again
 from triton_linear.tools.support.modes import VARIANT
 from triton_linear.tools.support.timing import side_by_side
-from triton_linear.variants import OURS, STOCK, VARIANTS, refinements
+from triton_linear.variants import OURS, STOCK
 
 TIMING, COMPILING = "timing", "compiling"
 """The modes of records while variants are timed and, followed by a variant's name, compiled."""
@@ -52,10 +49,7 @@ _PATIENCE = 90.0
 """The time limit for compiling a variant, in seconds; less than the time after which the parent kills the
 child."""
 FIRST, SECOND = 0.25, 0.5
-"""The parts of the plan's seconds that the first phase and the next ones take; the last takes all."""
-REFINED = 2
-"""How often the selected variant is combined with others at most. On an H200, 12 of 583 kernels of other
-packages took a variant that was combined twice."""
+"""The parts of the plan's seconds that the first phase and the next one take; the last takes all."""
 
 
 @dataclass
@@ -129,21 +123,16 @@ class Contest(Child):
             return
         best, first = STOCK, {}
         last: list[Times] | None = None
-        among = [name for name in self._plan.modes if name in VARIANTS and VARIANTS[name].assembly]
         if len(field.runs) > 1:
             self.record(kernel=key, begin=TIMING)
             last = self._timed(field, field.runs, FIRST)
             first = {name: choose.faster(STOCK, name, last) for name in field.runs}
-            among += [name for name in field.runs if name not in among and choose.is_promising(name, last)]
             if any(choose.may_win(name, last) for name in field.runs if name != STOCK):
                 best, last = self._best(field, last), None
-        best, refined = self._refined(field, best, among)
-        for times in refined:
-            first = {name: choose.faster(STOCK, name, times) for name in times[0]} | first
         if best != STOCK or last is None:
             three = dict.fromkeys((STOCK, field.alike.get(OURS, STOCK), best))
             finalists = [name for name in three if name in field.runs]
-            last = self._timed(field, finalists) if len(finalists) > 1 else next(iter(refined), None)
+            last = self._timed(field, finalists) if len(finalists) > 1 else None
         if last is None:
             self.record(kernel=key, mode=CONTEST, problem=IDLE)
             return
@@ -172,25 +161,6 @@ class Contest(Child):
             return contenders[0]
         names = list(dict.fromkeys((STOCK, *contenders)))
         return choose.candidate(names, self._timed(field, names, SECOND))
-
-    def _refined(self, field: Field, best: str, among: Sequence[str]) -> tuple[str, list[list[Times]]]:
-        """The fastest of variant `best` and its combinations with `among`, and the times of each phase that
-        compared them; none if all have the same code.
-        """
-        phases: list[list[Times]] = []
-        for _ in range(REFINED):
-            tried = [name for name in refinements(best, among) if name not in field.alike]
-            kernels = self._compiled(field, tried)
-            self._admit(field, kernels)
-            names = list(dict.fromkeys((STOCK, best, *(name for name in kernels if name in field.runs))))
-            if len(names) < 2 or names == [STOCK, best]:
-                break
-            self.record(kernel=field.launch.key, begin=TIMING)
-            phases.append(self._timed(field, names, SECOND))
-            previous, best = best, choose.candidate(names, phases[-1])
-            if best == previous:
-                break
-        return best, phases
 
     def _admit(self, field: Field, kernels: Mapping[str, Any]) -> bool:
         """Add the kernels with stock Triton's results to the field. False, with a record, if stock Triton's

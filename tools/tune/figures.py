@@ -14,7 +14,7 @@ from triton_linear.decisions import Circumstances, Decision
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.choose import Interval
 from triton_linear.tools.measuring.contest import CONTEST
-from triton_linear.variants import OURS, STOCK, refined_from
+from triton_linear.variants import OURS, STOCK
 
 EVEN = Interval(1.0, 1.0, 1.0)
 
@@ -134,10 +134,6 @@ def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
 def _tuned(circumstances: Circumstances, launches: tuple[Contested, ...]) -> TunedKernel:
     wanted = list(dict.fromkeys(launch.verdict for launch in launches if launch.verdict != STOCK))
     ratios = {name: _combined(launches, name) for name in (*wanted, OURS)}
-    if not any(ratios[name] for name in wanted):
-        # Combinations are measured on some grids only; their parts are measured on all.
-        wanted = list(dict.fromkeys(part for name in wanted for part in refined_from(name)))
-        ratios |= {name: _combined(launches, name) for name in wanted}
     chosen = STOCK
     for name in wanted:
         ratio, best = ratios[name], ratios.get(chosen) or EVEN
