@@ -24,7 +24,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION
 
 Complaint = tuple[Operation, str]
 
@@ -46,12 +46,12 @@ def complaints(module: Module) -> Iterator[Complaint]:
         for name, check in _ATTRIBUTE_CHECKS.items():
             if name in attributes and (wrong := check(attributes[name])):
                 yield op, f"{name}: {wrong}"
-        if op.name == "tt.func":
+        if op.name == FUNCTION:
             yield from _function(op, functions)
         elif op.name == CONVERT:
             yield from _conversion(op)
     for op in ops:
-        if op.name == "tt.call":
+        if op.name == CALL:
             yield from _call(op, functions)
 
 

@@ -17,26 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
-WARP_GROUP_DOTS = ("ttng.warp_group_dot", "ttng.warp_group_dot_wait")
-# Operations whose results hold registers of their operands, or what is computed from them one by one.
-_ELEMENTWISE = ("arith.", "math.")
-_MOVES = frozenset(
-    {
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.cat",
-        "tt.clampf",
-        "tt.expand_dims",
-        "tt.fp_to_fp",
-        "tt.join",
-        "tt.reshape",
-        "tt.split",
-        "tt.trans",
-        "ttg.convert_layout",
-        *WARP_GROUP_DOTS,
-    }
-)
+WARP_GROUP_DOTS = (names.WARP_GROUP_DOT, names.WARP_GROUP_WAIT)
 _SIGNS = frozenset({"arith.negf", "math.absf", "math.copysign"})
 # A multiplication or division by -1, a subtraction from -0.
 _NEGATIONS = {
@@ -63,10 +47,9 @@ def changed_signs(ops: Sequence[Operation]) -> frozenset[Value]:
 
     LLVM does that with AND and XOR where the result is used as bits, whatever stands in between.
     """
-    names = [op.name for op in ops]
-    if not any(name in WARP_GROUP_DOTS for name in names):
+    if not any(op.name in WARP_GROUP_DOTS for op in ops):
         return frozenset()
-    may = [op for op, name in zip(ops, names, strict=True) if name in _SIGNS or name in _NEGATIONS]
+    may = [op for op in ops if op.name in _SIGNS or op.name in _NEGATIONS]
     producers = producers_of(ops) if may else {}
     changing = [op for op in may if _changes_sign(op, producers)]
     if not changing:  # most often; what accumulators come into takes longer to follow
@@ -82,7 +65,7 @@ def _changes_sign(op: Operation, producers: Mapping[Value, Operation]) -> bool:
     if constants is None:
         return op.name in _SIGNS
     values = (producers.get(operand) for operand in op.operands)
-    return any(v is not None and v.name == "arith.constant" and constants.search(str(v)) for v in values)
+    return any(v is not None and v.name == names.CONSTANT and constants.search(str(v)) for v in values)
 
 
 def _reached(ops: Sequence[Operation], values: Iterable[Value]) -> frozenset[Value]:
@@ -91,9 +74,9 @@ def _reached(ops: Sequence[Operation], values: Iterable[Value]) -> frozenset[Val
     calls: dict[str, list[Operation]] = {}
     for op in ops:
         name = op.name
-        if name == "tt.func":
+        if name == names.FUNCTION:
             functions[op.attributes["sym_name"].value] = op
-        elif name == "tt.call":
+        elif name == names.CALL:
             calls.setdefault(op.attributes["callee"].value, []).append(op)
     pending, seen = list(values), set[Value]()
     while pending:
@@ -110,31 +93,37 @@ def _received(
 ) -> Iterable[Value]:
     """What may hold operand `number` of an operation afterwards."""
     name = op.name
-    if name in _MOVES or name.startswith(_ELEMENTWISE):
+    if _hands_on(name):
         return [result for result in op.results if not _narrows(op.operands[number], result)]
-    if name == "scf.for":
+    if name == names.FOR:
         return _carried(op, number - _BOUNDS) if number >= _BOUNDS else ()
-    if name == "scf.while":
+    if name == names.WHILE:
         return (_argument(op, 0, number),)
-    if name == "scf.condition":
+    if name == names.CONDITION:
         loop = op.parent.operation
         return (loop.results[number - 1], _argument(loop, 1, number - 1)) if number else ()
-    if name == "scf.yield":
+    if name == names.YIELD:
         around = op.parent.operation
-        if around.name == "scf.for":
+        if around.name == names.FOR:
             return _carried(around, number)
-        return (_argument(around, 0, number) if around.name == "scf.while" else around.results[number],)
+        return (_argument(around, 0, number) if around.name == names.WHILE else around.results[number],)
     if name == "ttg.warp_yield":
         return (op.parent.operation.results[number],)
-    if name == "tt.call":
+    if name == names.CALL:
         called = functions.get(op.attributes["callee"].value)
         return (_argument(called, 0, number),) if called is not None and len(called.regions[0].blocks) else ()
-    if name == "tt.return":
+    if name == names.RETURN:
         function = op.parent.operation.attributes["sym_name"].value
         return [call.results[number] for call in calls.get(function, ())]
     if name.startswith("cf."):
         return _jumped(op, number)
     return ()
+
+
+def _hands_on(name: str) -> bool:
+    """Whether results hold registers of operands, or what is computed from them one by one."""
+    known = named(name)
+    return known.elementwise or known.view or name in (names.CONVERT, *WARP_GROUP_DOTS)
 
 
 def _narrows(operand: Value, result: Value) -> bool:

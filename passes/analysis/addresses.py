@@ -11,33 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value, producers_of
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT, FOR, IF, RANGE
+from triton_linear.passes.operations.table import named
 
-# Operands that are addresses or masks, by number; the other operands are data.
-SINKS = {
-    "tt.load": (0, 1),
-    "tt.store": (0, 2),
-    "tt.atomic_rmw": (0, 2),
-    "tt.atomic_cas": (0,),
-    "ttg.async_copy_global_to_local": (0, 2),
-    "amdg.buffer_store": (1, 2, 3, 4),
-}
 _BUFFER = ("amdg.buffer_", "amdgpu.buffer_")
-# Operations that the analysis follows from their operands to their results.
-_FOLLOWED = frozenset(
-    {
-        "tt.addptr",
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.expand_dims",
-        "tt.int_to_ptr",
-        "tt.ptr_to_int",
-        "tt.splat",
-        "tt.trans",
-        "ttg.convert_layout",
-    }
-)
-_KNOWN = frozenset({"tt.make_range", "arith.constant"})
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 """What an operation may promise of elements of its result that are next to each other."""
 
@@ -68,14 +45,15 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
             found.append(producer)
         if producer.name.startswith("scf."):
             pending += results_of(producer, list(producer.results).index(value))
-        elif producer.name in _FOLLOWED or producer.name.startswith("arith."):
+        elif named(producer.name).followed:
             pending += producer.operands
     return frozenset(found)
 
 
 def _sinks(op: Operation) -> Iterator[Value]:
-    if op.name in SINKS:
-        yield from (operand for index, operand in enumerate(op.operands) if index in SINKS[op.name])
+    known = named(op.name)
+    if known.at("pointer") is not None:
+        yield from (op.operands[number] for number in known.deciding or () if number < len(op.operands))
     elif op.name.startswith(_BUFFER):
         yield from op.operands
 
@@ -91,7 +69,7 @@ def _carries(producer: Operation | None) -> bool:
     if producer is None:
         return True
     name = producer.name
-    if name in _FOLLOWED or name in _KNOWN or name.startswith(("arith.", "scf.")):
+    if named(name).followed or name == RANGE or name.startswith("scf."):
         return True
     return any(hint in producer.attributes for hint in HINTS)
 
@@ -101,7 +79,7 @@ def passed_to(argument: Value) -> list[Value]:
     block = argument.owner
     op = block.owner.operation
     index = list(block.arguments).index(argument)
-    if op.name == "scf.for":
+    if op.name == FOR:
         carried = index - 1
         if carried < 0:
             return []
@@ -113,9 +91,9 @@ def passed_to(argument: Value) -> list[Value]:
 
 def results_of(op: Operation, index: int) -> list[Value]:
     """What result `index` of a loop or branch can be."""
-    if op.name == "scf.for":
+    if op.name == FOR:
         return [op.operands[3 + index], _terminator(op.regions[0].blocks[0]).operands[index]]
-    if op.name == "scf.if":
+    if op.name == IF:
         return [_terminator(block).operands[index] for region in op.regions for block in region.blocks]
     return [*op.operands, *terminated(op)]
 

@@ -24,10 +24,8 @@ from triton_linear.dialect.mlir_adapter import (
     text_of,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis import weights
-from triton_linear.passes.framework.verifiers import CONVERT
-
-_PURE = frozenset({"tt.expand_dims", "tt.broadcast"})
+from triton_linear.passes.operations.names import CONSTANT, CONVERT
+from triton_linear.passes.operations.table import named
 
 
 class NotEquivalent(Exception):
@@ -91,7 +89,8 @@ class Numbering:
             operands = tuple([numbers[operand] for operand in op.operands])
             types = tuple([self._without_encoding(self._type_of(result)) for result in results])
             key = name, self._attributes(name, op, attributes), operands, types
-            pure = name in _PURE or (weights.is_elementwise(name) and len(op.regions) == 0)
+            known = named(name)
+            pure = known.recomputed or (known.elementwise and len(op.regions) == 0)
             # What is not pure is an event of its own, told apart from its like by its place.
             number = self._number(key if pure else (path, len(effects), key))
             for index, result in enumerate(results):
@@ -102,7 +101,7 @@ class Numbering:
 
     def _attributes(self, name: str, op: Operation, printed: str) -> Hashable:
         """All attributes of an operation. A constant says its type once more, there they are taken apart."""
-        if name == "arith.constant":
+        if name == CONSTANT:
             value = op.attributes["value"]
             if isinstance(value, DenseElementsAttr) and value.is_splat:
                 return value.get_splat_value(), self._without_encoding(value.type)

@@ -10,6 +10,7 @@ from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.operations.names import CALL, FUNCTION
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Only the callers of a function determine which warps arrive at a barrier in it."""
@@ -36,7 +37,7 @@ class PartialCode:
         present = False
         for op in ops:
             present = present or op.name == WARP_SPECIALIZE
-            if op.name != "tt.call":
+            if op.name != CALL:
                 continue
             callee = op.attributes["callee"].value
             if callee.startswith(GATHER_PREFIX):  # emitted code replaces this call
@@ -71,7 +72,7 @@ def _surroundings(op: Operation) -> tuple[bool, str]:
     at = op.parent
     while at is not None:
         specialised = specialised or at.name == WARP_SPECIALIZE
-        if at.name == "tt.func":
+        if at.name == FUNCTION:
             function = at.attributes["sym_name"].value
         at = at.parent
     return specialised, function

@@ -14,45 +14,11 @@ from triton_linear.dialect.mlir_adapter import Operation, Type, Value, producers
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.effects import is_impure_code
-from triton_linear.passes.analysis.places import LOOPS, Places
+from triton_linear.passes.analysis.places import Places
+from triton_linear.passes.operations.names import CALL, FUNCTION, LOOPS
+from triton_linear.passes.operations.table import named
 
-_LEADS_ON = frozenset(
-    {
-        "arith.select",
-        "tt.addptr",
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.expand_dims",
-        "tt.join",
-        "tt.make_tensor_descriptor",
-        "tt.reinterpret_tensor_descriptor",
-        "tt.reshape",
-        "tt.splat",
-        "tt.split",
-        "tt.trans",
-        "ttg.convert_layout",
-    }
-)
-"""Operations whose results lead to the memory that their pointers lead to."""
-_READS = frozenset(
-    {
-        "amdg.buffer_load",
-        "amdg.buffer_load_to_local",
-        "tt.descriptor_gather",
-        "tt.descriptor_load",
-        "tt.load",
-        "tt.ptr_to_int",
-        "ttg.async_copy_global_to_local",
-        "ttng.async_tma_copy_global_to_local",
-        "ttng.async_tma_gather",
-    }
-)
-"""Operations on pointers or descriptors that write nothing to their memory. A pointer that went through
-integers may come from anywhere."""
-_HANDS_ON = ("scf.", "cf.", "tt.return")
-"""Beginnings of the names of operations that only hand pointers on."""
 _POINTERS = ("!tt.ptr", "!tt.tensordesc")
-_FUNCTION = "tt.func"
 
 Origins = frozenset[Value | None]
 """The arguments that a pointer may come from; None among them if it may come from elsewhere."""
@@ -79,13 +45,13 @@ class Writes:
         for number, op in enumerate(ops):
             if op in harmless:
                 continue
-            if op.name == "tt.call" or is_impure_code(op):
+            if op.name == CALL or is_impure_code(op):
                 found.first.setdefault(None, number)
-            elif op.name == _FUNCTION:
+            elif op.name == FUNCTION:
                 blocks = len(op.regions[0].blocks)
                 functions += blocks > 0
                 found.unordered |= functions > 1 or blocks > 1
-            elif op.name not in _READS and op.name not in _LEADS_ON and not op.name.startswith(_HANDS_ON):
+            elif named(op.name).writes:
                 for value in filter(found._is_pointer, op.operands):
                     for origin in found._origins_of(value):
                         found.first.setdefault(origin, number)
@@ -134,11 +100,11 @@ class Writes:
             if op is None:
                 block = value.owner
                 owner = block.owner.operation
-                if owner.name == _FUNCTION and block == owner.regions[0].blocks[0]:
+                if owner.name == FUNCTION and block == owner.regions[0].blocks[0]:
                     yield value
                     continue
                 sources = passed_to(value)
-            elif op.name in _LEADS_ON:
+            elif named(op.name).leads_on:
                 sources = list(op.operands)
             elif op.name.startswith("scf."):
                 sources = results_of(op, list(op.results).index(value))

@@ -26,7 +26,7 @@ from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT, LOAD, STORE
 from triton_linear.passes.reductions.held import KeptBits
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
@@ -151,7 +151,7 @@ _EQUAL = 1.001
 
 def _is_short(op: Operation) -> bool:
     """Whether an operation accesses rows that are shorter than a vector."""
-    if op.name not in ("tt.load", "tt.store") or not (shape := shape_of(op.operands[0].type)):
+    if op.name not in (LOAD, STORE) or not (shape := shape_of(op.operands[0].type)):
         return False
     return len(shape) > 1 and are_rows_short(shape, pointee_bytes(op.operands[0].type))
 

@@ -24,9 +24,8 @@ from triton_linear.passes.contraction.ties import extents
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import Planning, unfit
-from triton_linear.passes.framework.verifiers import CONVERT, DOTS
+from triton_linear.passes.operations.names import CONVERT, DOTS, REDUCE
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
-from triton_linear.passes.reductions.region import REDUCE
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import OpaqueType, Operation, RankedTensorType, Type, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis import weights
-from triton_linear.passes.framework.verifiers import CONVERT
-from triton_linear.passes.reductions.region import COMMUTATIVE
+from triton_linear.passes.operations.names import CONVERT
+from triton_linear.passes.operations.table import named
 
 Place = tuple[Value, int]
 """An axis of a value."""
@@ -59,7 +58,7 @@ def is_pure(op: Operation) -> bool:
     """True if an operation can be cloned on permuted operands."""
     if op.name in ("tt.expand_dims", "tt.broadcast"):
         return True
-    return weights.is_elementwise(op.name) and len(op.regions) == 0
+    return named(op.name).elementwise and len(op.regions) == 0
 
 
 def ties(op: Operation) -> Ties:
@@ -67,7 +66,7 @@ def ties(op: Operation) -> Ties:
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op)
-    if weights.is_elementwise(op.name) and len(op.regions) == 0:
+    if named(op.name).elementwise and len(op.regions) == 0:
         return _elementwise(op)
     return Ties()
 
@@ -152,7 +151,7 @@ def _is_symmetric(op: Operation) -> bool:
         return False
     combine, end = (view.operation for view in block.operations)
     takes_both = set(combine.operands) == set(block.arguments)
-    return combine.name in COMMUTATIVE and takes_both and bool(end.operands[0] == combine.results[0])
+    return named(combine.name).commutes and takes_both and bool(end.operands[0] == combine.results[0])
 
 
 def _scan(op: Operation) -> Ties:

@@ -11,6 +11,7 @@ from triton_linear.dialect.mlir_adapter import Block, IntegerAttr, Operation, Un
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
+from triton_linear.passes.operations.names import BROADCAST, EXPAND, JOIN, RESHAPE, SPLIT, TRANS
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ class Rule:
 
 
 RULES: Mapping[str, Rule] = {
-    "tt.broadcast": Rule(_broadcast),
-    "tt.expand_dims": Rule(_expand_dims, "axis"),
-    "tt.join": Rule(_join),
-    "tt.reshape": Rule(_reshape, "allow_reorder"),
-    "tt.split": Rule(_split),
-    "tt.trans": Rule(_trans, "order"),
+    BROADCAST: Rule(_broadcast),
+    EXPAND: Rule(_expand_dims, "axis"),
+    JOIN: Rule(_join),
+    RESHAPE: Rule(_reshape, "allow_reorder"),
+    SPLIT: Rule(_split),
+    TRANS: Rule(_trans, "order"),
 }
 
 

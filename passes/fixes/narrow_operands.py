@@ -17,7 +17,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.base import Pass
-from triton_linear.passes.framework.verifiers import DOTS
+from triton_linear.passes.operations.names import CONSTANT, DOTS, FUNCTION
 from triton_linear.passes.reductions.held import KeptBits
 
 _OPERAND = re.compile(
@@ -55,7 +55,7 @@ class NarrowOperands(Pass):
             return False
         parents = {found["parent"] for dot in dots if _doubles(dot) for found in _wide(dot)}
         parents -= {found["parent"] for dot in dots if not _doubles(dot) for found in _operands(dot)}
-        signatures = (str(inner.attributes["function_type"]) for inner in ops if inner.name == "tt.func")
+        signatures = (str(inner.attributes["function_type"]) for inner in ops if inner.name == FUNCTION)
         kept = KeptBits.of(op, pass_, exact=False)
         parents -= {found["parent"] for dot in dots if kept.shows_order(dot) for found in _operands(dot)}
         if not parents or any("#ttg.dot_op" in signature for signature in signatures):
@@ -64,7 +64,7 @@ class NarrowOperands(Pass):
         for inner in ops:
             for value in (*inner.results, *block_arguments(inner)):
                 _narrow(value, parents, types)
-            if inner.name == "arith.constant":
+            if inner.name == CONSTANT:
                 text, _, type_ = str(inner.attributes["value"]).partition(" : ")
                 if (new := str(inner.results[0].type)) != type_:
                     inner.attributes["value"] = Attribute.parse(f"{text} : {new}", op.context)

@@ -22,14 +22,15 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.building import made
 from triton_linear.passes.framework.planning import exact_field, unfit
+from triton_linear.passes.operations.names import CONSTANT, FOR, REDUCE
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.cut import Cut, cut
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
-from triton_linear.passes.reductions.region import REDUCE, commutes
+from triton_linear.passes.reductions.region import commutes
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 
-LOOP = "scf.for"
 _BOUNDS = 3
 """Operands of a loop before what it carries, and one argument of its body."""
 _SUMS = frozenset({"arith.addf", "arith.mulf"})
@@ -101,7 +102,7 @@ class DeferReductions(Pass):
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)
-        loops = [inner for inner in ops if inner.name == LOOP]
+        loops = [inner for inner in ops if inner.name == FOR]
         if not loops or not any(inner.name == REDUCE for inner in ops) or unfit(op, ops):
             return False
         kept, done = KeptBits.of(op, pass_, exact=self.exact), False
@@ -174,7 +175,7 @@ def _is_sum(given: Value, combination: Operation, reduction: Operation) -> bool:
 def _is_number(value: Value) -> bool:
     """Whether a value is a constant, and no NaN."""
     maker = _maker(value)
-    if maker is None or maker.name != "arith.constant":
+    if maker is None or maker.name != CONSTANT:
         return False
     attribute = maker.attributes["value"]
     if isinstance(attribute, DenseElementsAttr):
@@ -203,14 +204,8 @@ def _defer(found: Deferred) -> None:
     proof.check(reduction, [whole])
     last = whole.owner.operation
     type_ = partial.type
-    identities = Operation.create(
-        "arith.constant",
-        results=[type_],
-        attributes={"value": _identities(type_, combination.name)},
-        loc=reduction.location,
-        ip=InsertionPoint(loop),
-    )
-    loop.operands[_BOUNDS + found.carried] = identities.results[0]
+    value = {"value": _identities(type_, combination.name)}
+    loop.operands[_BOUNDS + found.carried] = made(CONSTANT, [], type_, loop, reduction.location, value)
     for value in (carried, result):
         value.set_type(type_)
 
@@ -218,8 +213,8 @@ def _defer(found: Deferred) -> None:
         copy = combination.clone(ip=ip)
         copy.results[0].set_type(to)
         copy.operands[0], copy.operands[1] = (total, other) if is_first else (other, total)
-        made: Value = copy.results[0]
-        return made
+        total_: Value = copy.results[0]
+        return total_
 
     sums = combined(carried, partial, type_, InsertionPoint(combination))
     combination.results[0].replace_all_uses_with(sums)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import NotEquivalent, attributes_alone
+from triton_linear.passes.operations.names import CONSTANT, GATHER
 
 Bit = tuple[int, int]
 """A dimension of the original tensor and a bit of its coordinate, the lowest is 0. (-1, n) for the dimension
@@ -118,10 +119,10 @@ def _derive_reduced(op: Operation, index: int, operands: list[Known], reduction:
 
 def _takes_element_zero(op: Operation) -> bool:
     """True if an operation is a gather of element 0 along an axis of one element."""
-    if op.name != "tt.gather" or op.operands[0].type.shape[op.attributes["axis"].value] != 1:
+    if op.name != GATHER or op.operands[0].type.shape[op.attributes["axis"].value] != 1:
         return False
     index = op.operands[1].owner
-    if isinstance(index, Block) or index.operation.name != "arith.constant":
+    if isinstance(index, Block) or index.operation.name != CONSTANT:
         return False
     value = index.operation.attributes["value"]
     return bool(value.is_splat) and value.get_splat_value().value == 0

@@ -10,14 +10,12 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.effects import computes
-from triton_linear.passes.analysis.places import LOOPS
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework.base import Pass, PassRun
-from triton_linear.passes.scheduling.exchanges import LOAD, is_exchange, lets_pass
-
-_ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims"})
-"""Operations besides elementwise ones that may move with a load, on whose operands they are."""
+from triton_linear.passes.operations.names import LOAD, LOOPS
+from triton_linear.passes.operations.table import named
+from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ class _Behind:
             for _, each in sorted(self._before(op)):
                 each.move_before(self.exchange)
             return True
-        elif (computes(op) or op.name in _ADDRESSES) and len(op.results) == 1:
+        elif (computes(op) or named(op.name).recomputed) and len(op.results) == 1:
             self.addresses[op.results[0]] = self.places, op
         else:
             self.late.update(op.results)

@@ -28,14 +28,15 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS
+from triton_linear.passes.operations.names import BUFFER_LOAD, BUFFER_STORE, LOAD, RESHAPE, STORE
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.claims import Widened
 
 ACCESSES: Mapping[str, str] = {
-    "tt.load": "load",
-    "tt.store": "store",
-    "amdg.buffer_load": "load",
-    "amdg.buffer_store": "store",
+    LOAD: "load",
+    STORE: "store",
+    BUFFER_LOAD: "load",
+    BUFFER_STORE: "store",
 }
 """Accesses that are made wider, and what they are called."""
 _BITWISE = frozenset({"arith.andi", "arith.ori", "arith.xori"})
@@ -154,7 +155,7 @@ def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
         if maker is None or not isinstance(value.type, RankedTensorType):
             continue
         known.add(value)
-        if maker.name == "tt.reshape" or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
+        if maker.name == RESHAPE or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
             return True
         pending += [v for v in maker.operands if is_number(v.type)]
     return False

@@ -16,7 +16,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.triton_versions import Release
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools.diff.assembly import Where
 from triton_linear.tools.explain.anchors import REASONS
 from triton_linear.tools.explain.words import in_words

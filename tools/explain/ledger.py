@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Module, Operation, Value, operations, producers_of
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools.explain.liveness import Liveness
 from triton_linear.tools.explain.memory import memory_in_words, short_memory
 from triton_linear.tools.explain.records import Holder, Ledger, Place

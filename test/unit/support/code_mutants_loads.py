@@ -51,7 +51,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "scheduling/load_ahead",
         "_repeats",
-        "op.name in _DIVISIONS",
+        "known.divides",
         "False",
         "an iteration that does not run may divide by zero",
         f"{AHEAD}::test_loops_that_stay",
