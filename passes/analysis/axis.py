@@ -17,8 +17,9 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.analysis import addressing
-from triton_linear.passes.analysis.addresses import HINTS, results_of
+from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.analysis.flow import results_of
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 

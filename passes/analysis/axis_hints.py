@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import HINTS, is_integral, passed_to
+from triton_linear.passes.analysis.addresses import HINTS, is_integral
 from triton_linear.passes.analysis.addressing import Affine, Mask
 from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes, shape_of
+from triton_linear.passes.analysis.flow import passed_to
 from triton_linear.passes.operations.names import COMPARE, FOR, FUNCTION, SHIFT_LEFT, SUBTRACT
 from triton_linear.passes.operations.table import named
 

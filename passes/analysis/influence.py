@@ -10,11 +10,12 @@ atomically, another last bit may mean another branch, another token, another loc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
-from triton_linear.passes.analysis.addresses import passed_to, results_of, terminated
+from triton_linear.passes.analysis.flow import handed_on, passed_to, reached, terminated
+from triton_linear.passes.analysis.writes import Pointers
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import facts, name_of, named
 
@@ -50,61 +51,23 @@ def _influencing(
     ops: Sequence[Operation], roots: Iterable[Value], *, through_global: bool = False
 ) -> set[Value]:
     """`roots` and all values that they are computed from."""
-    producers = producers_of(ops)
-    pending = list(roots)
-    seen: set[Value] = set()
-    memory_reached = False
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        producer = producers.get(value)
-        if not memory_reached and "memdesc" in str(value.type):
-            memory_reached = True
-            pending += _put_into_memory(ops)
-        if producer is None:
-            pending += _passed(value, ops)
-        elif producer.name.startswith("scf."):
-            pending += results_of(producer, list(producer.results).index(value))
-        else:
-            pending += (*producer.operands, *terminated(producer))
-            if through_global and producer.name == names.LOAD:
-                pending += _stored_there(producer, ops, producers)
-    return seen
+    producers, pointers = producers_of(ops), Pointers(producers_of(ops))
+    on_chip = list(_put_into_memory(ops))
 
-
-def _stored_there(
-    load: Operation, ops: Sequence[Operation], producers: Mapping[Value, Operation]
-) -> list[Value]:
-    """What the kernel stores where it may have loaded from: by a pointer that comes from the same argument."""
-    stores = [op for op in ops if op.name == names.STORE]
-    if not stores:
-        return []
-    bases = _bases(load.operands[0], producers)
-    return [op.operands[1] for op in stores if not bases.isdisjoint(_bases(op.operands[0], producers))]
-
-
-def _bases(pointer: Value, producers: Mapping[Value, Operation]) -> set[Value]:
-    """The pointers that a pointer is computed from by adding offsets, back to where they come from."""
-    seen: set[Value] = set()
-    pending, found = [pointer], set[Value]()
-    while pending:
-        value = pending.pop()
-        if value in seen or "!tt.ptr" not in str(value.type):
-            continue
-        seen.add(value)
+    def sources(value: Value) -> list[Value]:
+        found = [*on_chip] if "memdesc" in str(value.type) else []
         producer = producers.get(value)
         if producer is None:
-            passed = passed_to(value)
-            pending += passed
-            if not passed:
-                found.add(value)
-        elif producer.name.startswith("scf."):
-            pending += results_of(producer, list(producer.results).index(value))
-        else:
-            pending += producer.operands
-    return found
+            return [*found, *_passed(value, ops)]
+        if (handed := handed_on(value, producers)) is not None:
+            return [*found, *handed]
+        found += (*producer.operands, *terminated(producer))
+        if through_global and producer.name == names.LOAD:
+            stores = (op for op in ops if op.name == names.STORE)
+            found += (op.operands[1] for op in stores if pointers.meet(op.operands[0], producer.operands[0]))
+        return found
+
+    return reached(roots, sources)
 
 
 def _deciding_operands(op: Operation) -> Iterator[Value]:

@@ -11,6 +11,7 @@ the reverse, takes more than moving them one by one often does (`lowering/planne
 from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Value
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.framework.layouts import element_of
 from triton_linear.passes.operations.names import FOR
 from triton_linear.passes.operations.table import named
@@ -54,7 +55,7 @@ def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
         loop, carried = owner.operation, list(owner.results).index(value)
     if loop.name == FOR and carried >= 0:
         body = loop.regions[0].blocks[0]
-        return _is_from_arithmetic(body.operations[len(body.operations) - 1].operands[carried], seen)
+        return _is_from_arithmetic(terminator(body).operands[carried], seen)
     if isinstance(owner, Block):
         return False
     return named(loop.name).integers or (

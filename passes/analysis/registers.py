@@ -31,6 +31,7 @@ from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, operations, producers_of
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.analysis.places import Places
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.operations import names
@@ -149,8 +150,8 @@ class _RegisterUse:
             return False
         if owner.name != names.FOR:
             return True
-        terminator = block.operations[len(block.operations) - 1].operation
-        next_ = self._producers.get(terminator.operands[value.arg_number - 1])
+        yielded = terminator(block).operands
+        next_ = self._producers.get(yielded[value.arg_number - 1])
         return next_ is not None and not (next_.name in _ADDS and value in list(next_.operands))
 
 

@@ -7,13 +7,13 @@ as different memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 
-from triton_linear.dialect.mlir_adapter import Operation, Type, Value, producers_of
+from triton_linear.dialect.mlir_adapter import Block, Operation, Type, Value, producers_of
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.effects import is_impure_code
+from triton_linear.passes.analysis.flow import handed_on, reached
 from triton_linear.passes.analysis.places import Places
 from triton_linear.passes.operations.names import CALL, FUNCTION, LOOPS
 from triton_linear.passes.operations.table import named
@@ -25,23 +25,66 @@ Origins = frozenset[Value | None]
 
 
 @dataclass
+class Pointers:
+    """Where the pointers and descriptors of a module come from."""
+
+    producers: Mapping[Value, Operation]
+    known: dict[Value, Origins] = field(default_factory=dict)
+    types: dict[Type, bool] = field(default_factory=dict)
+
+    def is_one(self, value: Value) -> bool:
+        """True if a value has pointers or descriptors."""
+        known = self.types.get(value.type)
+        if known is None:
+            text = str(value.type)
+            known = self.types[value.type] = any(pointer in text for pointer in _POINTERS)
+        return known
+
+    def origins(self, pointer: Value) -> Origins:
+        """The arguments that a pointer may come from."""
+        if pointer not in self.known:
+            ends = set[Value | None]()
+
+            def sources(value: Value) -> list[Value]:
+                owner = value.owner
+                if isinstance(owner, Block) and owner.owner.operation.name == FUNCTION:
+                    ends.add(value if owner == owner.owner.operation.regions[0].blocks[0] else None)
+                    return []
+                found = handed_on(value, self.producers)
+                if found is None:
+                    maker = self.producers[value]
+                    found = list(maker.operands) if named(maker.name).leads_on else []
+                found = list(filter(self.is_one, found))
+                if not found:
+                    ends.add(None)
+                return found
+
+            reached([pointer], sources)
+            self.known[pointer] = frozenset(ends)
+        return self.known[pointer]
+
+    def meet(self, one: Value, other: Value) -> bool:
+        """True if two pointers may lead to the same memory."""
+        first, second = self.origins(one), self.origins(other)
+        return None in first | second or not first.isdisjoint(second)
+
+
+@dataclass
 class Writes:
     """The writes of a module. first: the number of the first operation that may write to the memory of an
     argument, or, with None, to any memory. unordered: True if operations may run in another order than the one
     in which they are written, besides those in loops."""
 
     places: Places
-    producers: dict[Value, Operation]
+    pointers: Pointers
     first: dict[Value | None, int] = field(default_factory=dict)
     unordered: bool = False
-    origins: dict[Value, Origins] = field(default_factory=dict)
-    pointers: dict[Type, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, ops: Sequence[Operation], harmless: Container[Operation]) -> Writes:
         """The writes among `ops`, all operations of a module in their order. `harmless`: calls that write
         nothing to global memory."""
-        found, functions = cls(Places(ops), producers_of(ops)), 0
+        found, functions = cls(Places(ops), Pointers(producers_of(ops))), 0
         for number, op in enumerate(ops):
             if op in harmless:
                 continue
@@ -52,15 +95,15 @@ class Writes:
                 functions += blocks > 0
                 found.unordered |= functions > 1 or blocks > 1
             elif named(op.name).writes:
-                for value in filter(found._is_pointer, op.operands):
-                    for origin in found._origins_of(value):
+                for value in filter(found.pointers.is_one, op.operands):
+                    for origin in found.pointers.origins(value):
                         found.first.setdefault(origin, number)
         return found
 
     def may_precede(self, load: Operation) -> bool:
         """True if some thread of the kernel may have written to the memory that `load` reads before it runs."""
         end = self._end(load)
-        origins = self._origins_of(load.operands[0])
+        origins = self.pointers.origins(load.operands[0])
         if None in origins:
             return any(number < end for number in self.first.values())
         return any(self.first.get(origin, end) < end for origin in (*origins, None))
@@ -71,46 +114,3 @@ class Writes:
             return math.inf
         loops = [parent for parent in self.places.around(op) if parent.name in LOOPS]
         return self.places.ends[loops[-1]] if loops else self.places.numbers[op]
-
-    def _is_pointer(self, value: Value) -> bool:
-        known = self.pointers.get(value.type)
-        if known is None:
-            text = str(value.type)
-            known = self.pointers[value.type] = any(pointer in text for pointer in _POINTERS)
-        return known
-
-    def _origins_of(self, pointer: Value) -> Origins:
-        known = self.origins.get(pointer)
-        if known is None:
-            known = self.origins[pointer] = frozenset(self._trace(pointer))
-        return known
-
-    def _trace(self, pointer: Value) -> Iterator[Value | None]:
-        """The arguments that a pointer may come from."""
-        pending, seen = [pointer], set[Value]()
-        while pending:
-            value = pending.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            if value in self.origins:
-                yield from self.origins[value]
-                continue
-            op = self.producers.get(value)
-            if op is None:
-                block = value.owner
-                owner = block.owner.operation
-                if owner.name == FUNCTION and block == owner.regions[0].blocks[0]:
-                    yield value
-                    continue
-                sources = passed_to(value)
-            elif named(op.name).leads_on:
-                sources = list(op.operands)
-            elif op.name.startswith("scf."):
-                sources = results_of(op, list(op.results).index(value))
-            else:
-                sources = []
-            sources = [source for source in sources if self._is_pointer(source)]
-            if not sources:
-                yield None
-            pending += sources

@@ -20,6 +20,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
+from triton_linear.passes.analysis.flow import BOUNDS, terminator
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.building import made
@@ -31,8 +32,6 @@ from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
 from triton_linear.passes.reductions.region import commutes
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 
-_BOUNDS = 3
-"""Operands of a loop before what it carries, and one argument of its body."""
 _SUMS = frozenset({"arith.addf", "arith.mulf"})
 _WIDE = frozenset({"f32", "f64"})
 """Floats whose sums are deferred: of narrower ones every addition rounds much, and there would be others."""
@@ -124,7 +123,7 @@ class DeferReductions(Pass):
 def _found(loop: Operation) -> list[Deferred]:
     """The reductions that a loop only adds up."""
     body = loop.regions[0].blocks[0]
-    yielded = body.operations[len(body.operations) - 1].operation
+    yielded = terminator(body)
     found = []
     for number, carried in enumerate(list(body.arguments)[1:]):
         combination = _only_user(carried)
@@ -137,7 +136,7 @@ def _found(loop: Operation) -> list[Deferred]:
         reduction = _maker(others[0]) if len(others) == 1 else None
         if reduction is None or reduction.name != REDUCE or reduction.block != body:
             continue
-        if _is_sum(loop.operands[_BOUNDS + number], combination, reduction) and (made := _cut(reduction)):
+        if _is_sum(loop.operands[BOUNDS + number], combination, reduction) and (made := _cut(reduction)):
             found.append(Deferred(loop, number, combination, reduction, made))
     return found
 
@@ -188,7 +187,7 @@ def _is_number(value: Value) -> bool:
 def _defer(found: Deferred) -> None:
     """Rewrite the loop."""
     loop, combination, reduction = found.loop, found.combination, found.reduction
-    given = loop.operands[_BOUNDS + found.carried]
+    given = loop.operands[BOUNDS + found.carried]
     carried = loop.regions[0].blocks[0].arguments[1 + found.carried]
     result = loop.results[found.carried]
     users = [(use.owner.operation, use.operand_number) for use in result.uses]
@@ -205,7 +204,7 @@ def _defer(found: Deferred) -> None:
     last = whole.owner.operation
     type_ = partial.type
     value = {"value": _identities(type_, combination.name)}
-    loop.operands[_BOUNDS + found.carried] = made(CONSTANT, [], type_, loop, reduction.location, value)
+    loop.operands[BOUNDS + found.carried] = made(CONSTANT, [], type_, loop, reduction.location, value)
     for value in (carried, result):
         value.set_type(type_)
 

@@ -29,9 +29,9 @@ from math import prod
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.axis import shape_of
 from triton_linear.passes.analysis.clusters import blocks_of
+from triton_linear.passes.analysis.flow import reached, taken_by, terminator
 from triton_linear.passes.analysis.influence import compared_values, element_of, is_float
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.planning import ctas_of
@@ -39,9 +39,6 @@ from triton_linear.passes.operations.names import REDUCE, SCAN
 from triton_linear.passes.operations.record import Fused
 from triton_linear.passes.operations.table import facts
 from triton_linear.passes.reductions.region import commutes, is_order_free, rounds
-
-_BRANCHES = ("cf.br", "cf.cond_br")
-
 
 HELD = "where it is lowered decides about bits of what is added to it, and these are to stay"
 """Why an operation that takes or gives a held value is left to Triton."""
@@ -178,16 +175,9 @@ def copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
             step(op.operands, op.results)
         elif op.name in (REDUCE, SCAN):
             _into_region(op, step)
-        elif op.name.startswith("scf."):
-            for index, result in enumerate(op.results):
-                step(results_of(op, index), [result])
-            for region in op.regions:
-                for block in region.blocks:
-                    for argument in block.arguments:
-                        step(passed_to(argument), [argument])
-        elif op.name in _BRANCHES:
-            for block in op.successors:
-                step(op.operands, block.arguments)
+        else:
+            for number, operand in enumerate(op.operands):
+                step([operand], taken_by(op, number))
     return steps
 
 
@@ -197,7 +187,7 @@ def _into_region(op: Operation, step: Callable[[Iterable[Value], Iterable[Value]
     (block,) = op.regions[0].blocks
     arguments, results = list(block.arguments), list(op.results)
     half = len(arguments) // 2
-    last = block.operations[len(block.operations) - 1].operation
+    last = terminator(block)
     for index, operand in enumerate(op.operands):
         both = [arguments[index], arguments[half + index]]
         step([operand], both)
@@ -224,14 +214,7 @@ def _differing_copies(reductions: Sequence[Operation], ops: Sequence[Operation],
 
 def _reached(values: Iterable[Value], steps: Steps) -> set[Value]:
     """These values and all values that `steps` lead to from them."""
-    found: set[Value] = set()
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if value not in found:
-            found.add(value)
-            pending += steps.get(value, ())
-    return found
+    return reached(values, lambda value: steps.get(value, ()))
 
 
 def takes_held(op: Operation, held: frozenset[Value]) -> bool:

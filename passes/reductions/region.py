@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.operations.table import named
 
 
@@ -46,7 +47,7 @@ def is_order_free(reduction: Operation, nvidia: bool) -> bool:
         return False
     (block,) = reduction.regions[0].blocks
     makers = {result: view.operation for view in block.operations for result in view.operation.results}
-    for value in block.operations[len(block.operations) - 1].operation.operands:
+    for value in terminator(block).operands:
         maker = makers[value]
         known = named(maker.name)
         exact = known.associative or (nvidia and known.extreme and str(value.type) in _CANONICAL)

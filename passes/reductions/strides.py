@@ -13,10 +13,11 @@ and more loads asynchronous. What else may follow from that, and is excluded her
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, operations, producers_of
 from triton_linear.passes.analysis.effects import computes, is_volatile
+from triton_linear.passes.analysis.flow import reached
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 from triton_linear.passes.reductions.held import Steps, copies_by_source, held_values
@@ -113,32 +114,23 @@ class _Flow:
             return any(value in self._held for value in self._made_of(access.operands[1], access))
         return any(value in self._held for value in self._reached(access.results))
 
-    def _made_of(self, value: Value, at: Operation) -> Iterator[Value]:
+    def _made_of(self, value: Value, at: Operation) -> set[Value]:
         """A value, and those of the same block as `at` that it is computed from."""
-        seen: set[Value] = set()
-        pending = [value]
-        while pending:
-            value = pending.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            yield value
+
+        def sources(value: Value) -> list[Value]:
             producer = self._producers.get(value)
-            if producer is not None and producer.block == at.block and not producer.name.startswith("scf."):
-                pending += producer.operands
+            if producer is None or producer.block != at.block or producer.name.startswith("scf."):
+                return []
+            return list(producer.operands)
+
+        return reached([value], sources)
 
     def _reached(self, values: Iterable[Value]) -> set[Value]:
         """Values, and what they come to but through dots."""
-        found: set[Value] = set()
-        pending = list(values)
-        while pending:
-            value = pending.pop()
-            if value in found:
-                continue
-            found.add(value)
-            pending += self._copies.get(value, ())
-            for use in value.uses:
-                op = use.owner.operation
-                if not op.name.endswith(DOTS):
-                    pending += op.results
-        return found
+
+        def following(value: Value) -> list[Value]:
+            users = (use.owner.operation for use in value.uses)
+            results = [result for op in users if not op.name.endswith(DOTS) for result in op.results]
+            return [*self._copies.get(value, ()), *results]
+
+        return reached(values, following)

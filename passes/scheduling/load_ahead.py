@@ -23,6 +23,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.effects import is_pure
+from triton_linear.passes.analysis.flow import BOUNDS, reached
 from triton_linear.passes.analysis.registers import BESIDE, live_by_place
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
@@ -37,8 +38,6 @@ from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
 
 _PASSED = frozenset({names.STORE, names.IF, names.YIELD})
 """Operations that a load may pass, besides those of `exchanges.lets_pass`."""
-_BOUNDS = 3
-"""Operands of a loop before what it carries: its lower bound, its upper bound and its step."""
 _WAIT = "ttg.async_wait"
 """Has a barrier."""
 _OTHERS = "tt.extern_elementwise"
@@ -205,17 +204,9 @@ class _Body:
 
     def slice(self, values: Iterable[Value]) -> tuple[set[Operation], set[Value]]:
         """The operations of the body that lead to `values`, and the arguments that these come from."""
-        pending, ops, arguments = list(values), set[Operation](), set[Value]()
-        while pending:
-            value = pending.pop()
-            maker = self.makers.get(value)
-            if maker is None:
-                if value in self.numbers:
-                    arguments.add(value)
-            elif maker not in ops:
-                ops.add(maker)
-                pending += maker.operands
-        return ops, arguments
+        seen = reached(values, lambda value: self.makers[value].operands if value in self.makers else ())
+        ops = {self.makers[value] for value in seen if value in self.makers}
+        return ops, {value for value in seen if value in self.numbers}
 
     def in_order(self, ops: Iterable[Operation]) -> list[Operation]:
         return sorted(ops, key=self.places.__getitem__)
@@ -289,7 +280,7 @@ class _Advance:
             if not op.is_before_in_block(anchor):
                 op.move_before(anchor)
         counter = made(names.ADD, [arguments[0], given[2]], given[0].type, anchor, loop.location)
-        first = dict(zip(arguments, [given[0], *given[_BOUNDS:]], strict=True))
+        first = dict(zip(arguments, [given[0], *given[BOUNDS:]], strict=True))
         firsts = self._loaded(first, given[0], loop)
         following = dict(zip(arguments, [counter, *self.body.yielded], strict=True))
         nexts = self._loaded(following, counter, anchor)

@@ -8,7 +8,7 @@ from typing import Final
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import passed_to, results_of
+from triton_linear.passes.analysis.flow import handed_on, taken_by
 from triton_linear.passes.framework.layouts import swizzle_of
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
@@ -75,8 +75,7 @@ def _follow(allocated: Value, rank: int, found: Owned, producers: Mapping[Value,
         made = producers.get(value)
         around = value.owner.owner.operation if made is None else made
         if around.name in _TIED:
-            sources = passed_to(value) if made is None else results_of(made, list(made.results).index(value))
-            pending += [(source, turned) for source in sources]
+            pending += [(source, turned) for source in handed_on(value, producers) or ()]
         elif made is not None and made.name == names.LOCAL_ALLOC:
             found.ops[made] = None
         elif made is None or made.name not in _VIEWS or made.operands[0] not in found.views:
@@ -89,18 +88,8 @@ def _follow(allocated: Value, rank: int, found: Owned, producers: Mapping[Value,
                     return False
                 pending.append((user.results[0], tuple(turned[axis] for axis in order)))
             elif user.name in _TIED:
-                pending += [(tied, turned) for tied in _tied_to(user, use.operand_number)]
+                pending += [(tied, turned) for tied in taken_by(user, use.operand_number)]
             elif named(user.name).at("memory") != use.operand_number:
                 return False
             found.ops[user] = None
     return True
-
-
-def _tied_to(user: Operation, operand: int) -> list[Value]:
-    """What takes the value of an operand of a loop, or of what ends a loop or a branch."""
-    if user.name == names.YIELD:
-        user = user.parent.operation
-    else:
-        operand -= 3
-    carried = [user.regions[0].blocks[0].arguments[operand + 1]] if user.name == names.FOR else []
-    return [user.results[operand], *carried]
