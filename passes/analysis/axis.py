@@ -41,6 +41,10 @@ _CASTS = ("extsi", "extui", "trunci", "index_cast")
 _COMBINES = ("andi", "ori", "xori", "muli", "select")
 """Operations of `arith` on masks that give a mask; `mask * mask` in a kernel is a multiplication."""
 _CARRIES = (names.FOR, names.IF)
+_VIEWS = (
+    *(names.SPLAT, names.EXPAND, names.BROADCAST, names.TRANS, names.RESHAPE),
+    *(names.CONVERT, names.BITCAST),
+)
 _HINT = "tt.divisibility"
 
 
@@ -111,18 +115,8 @@ class AxisAnalysis:
             start = op.attributes["start"].value
             return addressing.make_range(start, op.attributes["end"].value - start)
         arithmetic = name.removeprefix("arith.")
-        if name in (names.CONVERT, names.BITCAST) or arithmetic in _CASTS:
-            return self.of(op.operands[0])
-        if name == names.SPLAT:
-            return addressing.splat(self.of(op.operands[0]), shape)
-        if name == names.EXPAND:
-            return addressing.expand_dims(self.of(op.operands[0]), op.attributes["axis"].value)
-        if name == names.BROADCAST:
-            return addressing.broadcast(self.of(op.operands[0]), shape)
-        if name == names.TRANS:
-            return addressing.trans(self.of(op.operands[0]), tuple(op.attributes["order"]))
-        if name == names.RESHAPE and not _may_reorder(op):
-            return addressing.reshape(self.of(op.operands[0]), shape)
+        if name in _VIEWS or arithmetic in _CASTS:
+            return _viewed(op, self.of(op.operands[0]), shape)
         if name == names.ADD_POINTER:
             size = pointee_bytes(value.type)
             return addressing.addptr(self.of(op.operands[0]), self.of(op.operands[1]), size)
@@ -170,7 +164,7 @@ class AxisAnalysis:
             return Affine(addressing.only_common_zeros(pointers))
         shape = self._shape(op.operands[0])
         constant = self.mask(op.operands[1])
-        masked = Affine(tuple(tuple(0 if flag else None for flag in bits) for bits in constant))
+        masked = addressing.flags(constant)
         others = [self.of(other) for other in list(op.operands)[2:] if self._shape(other) == shape]
         return Affine(addressing.only_common_zeros(pointers, masked, *others))
 
@@ -228,7 +222,7 @@ class AxisAnalysis:
         if op is None:
             return self._carried_mask(value) or nothing
         name = op.name
-        if name == names.SPLAT or (name == names.CONSTANT and _is_splat(op)):
+        if name == names.CONSTANT and _is_splat(op):
             return tuple((True,) * (size.bit_length() - 1) for size in shape)
         if name == names.COMPARE:
             predicate = addressing.PREDICATES[op.attributes["predicate"].value]
@@ -237,22 +231,24 @@ class AxisAnalysis:
             return addressing.agree(*map(self.mask, sources))
         if name.removeprefix("arith.") in _COMBINES:
             return addressing.agree(*(self.mask(each) for each in op.operands if self._shape(each) == shape))
-        if name == names.CONVERT:
-            return self.mask(op.operands[0])
-        if name == names.TRANS:
-            return tuple(self.mask(op.operands[0])[axis] for axis in op.attributes["order"])
-        if name == names.RESHAPE and not _may_reorder(op):
-            return addressing.reshape_mask(self.mask(op.operands[0]), shape)
-        if name == names.EXPAND:
-            inner, axis = self.mask(op.operands[0]), op.attributes["axis"].value
-            return (*inner[:axis], (), *inner[axis:])
-        if name == names.BROADCAST:
-            inner = self.mask(op.operands[0])
-            return tuple(
-                bits if len(bits) == size.bit_length() - 1 else (True,) * (size.bit_length() - 1)
-                for bits, size in zip(inner, shape, strict=True)
-            )
+        if name in _VIEWS:
+            return addressing.constancy(_viewed(op, addressing.flags(self.mask(op.operands[0])), shape).deltas)
         return nothing
+
+
+def _viewed(op: Operation, value: Affine, shape: tuple[int, ...]) -> Affine:
+    """The affine form of a result that has the elements of the operand, from that of the operand."""
+    if op.name == names.SPLAT:
+        return addressing.splat(value, shape)
+    if op.name == names.EXPAND:
+        return addressing.expand_dims(value, op.attributes["axis"].value)
+    if op.name == names.BROADCAST:
+        return addressing.broadcast(value, shape)
+    if op.name == names.TRANS:
+        return addressing.trans(value, tuple(op.attributes["order"]))
+    if op.name == names.RESHAPE:
+        return Affine.unknown(shape) if _may_reorder(op) else addressing.reshape(value, shape)
+    return value
 
 
 def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:

@@ -10,7 +10,7 @@ from triton_linear.dialect.mlir_adapter import Attribute, Operation
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.registers import estimate
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.widths import are_rows_short
@@ -104,13 +104,10 @@ class AssignLayouts(Planning):
             return False
         asked = diagnostics.wanted() and len(scopes) == 1
         registers = estimate(op) if asked else 0.0
-        numbering = Numbering()
-        before = numbering.of(op)
-        for scope, graph, assignment in paying:
-            encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
-            Rewriter(graph, [node.op for node in scope.ops], encodings, assignment.again).run()
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with other layouts would not compute the same")
+        with Numbering().same(op, "other layouts"):
+            for scope, graph, assignment in paying:
+                encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
+                Rewriter(graph, [node.op for node in scope.ops], encodings, assignment.again).run()
         was = sum(found.before.clocks for _, _, found in paying)
         becomes = sum(found.after.clocks for _, _, found in paying)
         op.attributes[ll.ASSIGNED] = Attribute.parse(f"[{was:.1f}, {becomes:.1f}]", op.context)

@@ -18,6 +18,7 @@ from triton_linear.dialect.mlir_adapter import (
     producers_of,
 )
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.building import create
@@ -60,15 +61,18 @@ class AwaitOperands(Pass):
         ops = pass_.operations(op)
         if not any(map(_reads_registers, ops)):
             return False
-        producers, found = producers_of(ops), False
-        for loop in ops:
-            if loop.name != names.FOR:
-                continue
-            body = _Body.of(loop, producers)
-            if hazard := body.hazard():
-                _await(body, hazard)
-                op.attributes[ll.AWAITED], found = UnitAttr.get(op.context), True
-        return found
+        producers = producers_of(ops)
+        loops = [each for each in ops if each.name == names.FOR]
+        if not any(_Body.of(loop, producers).hazard() for loop in loops):
+            return False
+        erased: dict[Value, Value] = {}
+        with Numbering(erased=erased).same(op, "waits for dots"):
+            for loop in loops:
+                body = _Body.of(loop, producers)
+                for wait in _await(body, hazard) if (hazard := body.hazard()) else ():
+                    erased.update(zip(wait.results, wait.operands, strict=True))
+        op.attributes[ll.AWAITED] = UnitAttr.get(op.context)
+        return True
 
 
 @dataclass(frozen=True)
@@ -263,8 +267,8 @@ def _in_registers(value: Value) -> bool:
     return isinstance(type_, RankedTensorType) and "!tt.ptr" not in str(type_.element_type)
 
 
-def _await(body: _Body, hazard: _Hazard) -> None:
-    """Wait before the hazard, or where the last dot is.
+def _await(body: _Body, hazard: _Hazard) -> list[Operation]:
+    """Wait before the hazard, or where the last dot is; returns the waits.
 
     ptxas of CUDA 12.8 and 12.9, which Triton 3.6 brings, gives registers that dots in flight read to other
     values as well, so it is as early as can be: before the operand begins to be computed.
@@ -277,12 +281,14 @@ def _await(body: _Body, hazard: _Hazard) -> None:
         for value, result in zip(accumulators, wait.results, strict=True):
             value.replace_all_uses_except(result, wait)
         diagnostics.remark(hazard.dot, "waited for before the next iteration writes to its left operand")
-        return
-    last = body.flights[-1][-1]
+        return [wait]
+    last, waits = body.flights[-1][-1], []
     for dot in body.carried if body.steps[body.numbers[last]].nested else (last,):
         wait = _wait([dot.results[0]], dot, InsertionPoint.after(dot))
         dot.results[0].replace_all_uses_except(wait.results[0], wait)
         diagnostics.remark(dot, "waited for at once, as the next iteration writes to a left operand")
+        waits.append(wait)
+    return waits
 
 
 def _used_before(body: _Body, values: Sequence[Value], top: int) -> bool:

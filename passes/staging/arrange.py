@@ -17,7 +17,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.axis import AxisAnalysis
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.shared_memory import LocalAccess
@@ -100,11 +100,9 @@ class ArrangeMemory(Planning):
         if not changes:
             return False
         op.attributes[ll.ARRANGED] = StringAttr.get("", op.context)
-        before = numbering.of(op)
-        for value, type_ in changes:
-            value.set_type(type_)
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with memory laid out anew would not compute the same")
+        with numbering.same(op, "memory laid out anew"):
+            for value, type_ in changes:
+                value.set_type(type_)
         return None
 
 

@@ -14,7 +14,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import HINTS
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.global_memory import encoding_text
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.shared_memory import LocalAccess
@@ -81,12 +81,9 @@ class LowerLocal(Planning):
                 diagnostics.remark(access, f"access left to Triton: {choice.reason}")
         if not chosen:
             return False
-        numbering = Numbering()
-        before = numbering.of(op)
-        for access, choice in chosen:
-            _reroute(access, choice)
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with other accesses would not compute the same")
+        with Numbering().same(op, "other accesses"):
+            for access, choice in chosen:
+                _reroute(access, choice)
         for access, choice in chosen:
             access.attributes[ll.STAGED] = StringAttr.get(choice.summary(), op.context)
         return None

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, Type, Value, producers_of
+from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine
 from triton_linear.passes.framework.proofs import NotProved
@@ -86,7 +87,7 @@ def _check_claims(access: Widened, row: Moved, producers: Mapping[Value, Operati
     claimed = _hints_on(producers[access.op.operands[access.mask]])
     if access.constant is None or claimed["tt.contiguity"] != 1 or claimed["tt.divisibility"] != 1:
         raise NotProved("more is promised of a mask than that it is the same")
-    flags = Affine(tuple(tuple(0 if same else None for same in bits) for bits in access.constant))
+    flags = addressing.flags(access.constant)
     for _, (axis, bit, delta) in _moves(flags, coordinates, claimed["tt.constancy"]):
         if delta != 0:
             raise NotProved(f"the mask may change with bit {bit} of dimension {axis}")

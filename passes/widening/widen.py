@@ -20,7 +20,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
 from triton_linear.passes.analysis.effects import is_volatile
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.widths import VECTOR, Bit
 from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
@@ -76,11 +76,9 @@ class WidenAccesses(Pass):
         if not decided:
             return False
         numbering = Numbering()
-        before = numbering.of(op)
-        widened = [_rewritten(choice) for choice in decided]
-        numbering.erased, numbering.shown = proof.check(operations(op), widened)
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with wider accesses would not compute the same")
+        with numbering.same(op, "wider accesses"):
+            widened = [_rewritten(choice) for choice in decided]
+            numbering.erased, numbering.shown = proof.check(operations(op), widened)
         op.attributes[ll.WIDENED] = UnitAttr.get(op.context)
         return None
 
