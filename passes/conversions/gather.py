@@ -323,7 +323,7 @@ class _Stubs:
             f'function_type = ({source}, {index}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
         )
         attributes = ", ".join([*entries, "noinline = true"])
-        text = f'"tt.func"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {gather.location}'
+        text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {gather.location}'
         return Operation.parse(text, context=context)
 
 

@@ -189,5 +189,5 @@ def _declared(name: str, conversion: Operation, plan: str, layouts: Sequence[Lin
         entries.append(f"{ll.SCRATCH_LIMIT} = {conversion.attributes[ll.SCRATCH_LIMIT]}")
     properties = f'function_type = ({source}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
     attributes = ", ".join([*entries, "noinline = true"])
-    text = f'"tt.func"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {conversion.location}'
+    text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {conversion.location}'
     return Operation.parse(text, context=context)

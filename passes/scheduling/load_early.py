@@ -125,7 +125,7 @@ class _Behind:
         self.late.update(self.exchange.results)
 
     def take(self, op: Operation, is_ordered: Callable[[Operation], bool]) -> list[Operation]:
-        """What moves in front of the exchange with the next operation, if that is a load that can be there and is
+        """What moves in front of the exchange with the next operation, if that is a load that can be there, and
         not `is_ordered`: what leads to it, and the load."""
         self.places += 1
         if any(operand in self.late for operand in op.operands):
