@@ -130,30 +130,26 @@ def _not_a_count(attribute: Attribute) -> str | None:
     return None if value > 0 and not value & (value - 1) else f"{value} is not a power of two"
 
 
-def _not_a_layout(attribute: Attribute) -> str | None:
-    try:
-        ll.layout_from_attribute(attribute)
-    except ValueError as error:
-        return str(error)
-    return None
+def _read_by(read: Callable[[Attribute], object]) -> Callable[[Attribute], str | None]:
+    """The check that an attribute can be read."""
+
+    def check(attribute: Attribute) -> str | None:
+        try:
+            read(attribute)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return check
 
 
-def _not_a_plan(attribute: Attribute) -> str | None:
-    try:
-        ll.plan_from_attribute(attribute)
-    except ValueError as error:
-        return str(error)
-    return None
+_not_a_layout = _read_by(ll.layout_from_attribute)
 
 
 def _not_an_element(attribute: Attribute) -> str | None:
     if not isinstance(attribute, StringAttr):
         return f"expected a string, got '{attribute}'"
-    try:
-        element_type(attribute.value)
-    except ValueError as error:
-        return str(error)
-    return None
+    return _read_by(lambda text: element_type(text.value))(attribute)
 
 
 def _of_kind(kind: type, named: str) -> Callable[[Attribute], str | None]:
@@ -165,7 +161,7 @@ _ATTRIBUTE_CHECKS: dict[str, Callable[[Attribute], str | None]] = {
     ll.ARGUMENTS: _of_kind(ArrayAttr, "a list"),
     ll.STOCK: _of_kind(StringAttr, "a string"),
     ll.SCRATCH_LIMIT: _of_kind(IntegerAttr, "an integer"),
-    ll.PLAN: _not_a_plan,
+    ll.PLAN: _read_by(ll.plan_from_attribute),
     ll.SOURCE: _not_a_layout,
     ll.DESTINATION: _not_a_layout,
     ll.ELEMENT: _not_an_element,
