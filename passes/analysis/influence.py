@@ -51,7 +51,8 @@ def _influencing(
     ops: Sequence[Operation], roots: Iterable[Value], *, through_global: bool = False
 ) -> set[Value]:
     """`roots` and all values that they are computed from."""
-    producers, pointers = producers_of(ops), Pointers(producers_of(ops))
+    producers = producers_of(ops)
+    pointers = Pointers(producers)
     on_chip = list(_put_into_memory(ops))
 
     def sources(value: Value) -> list[Value]:
