@@ -52,7 +52,7 @@ def _influencing(
 ) -> set[Value]:
     """`roots` and all values that they are computed from."""
     producers = producers_of(ops)
-    pointers = Pointers(producers)
+    pointers = Pointers(producers, captures=True)
     on_chip = list(_put_into_memory(ops))
 
     def sources(value: Value) -> list[Value]:

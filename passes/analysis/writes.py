@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Type, Value, producers_of
+from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.effects import is_impure_code
 from triton_linear.passes.analysis.flow import handed_on, reached
@@ -26,9 +27,11 @@ Origins = frozenset[Value | None]
 
 @dataclass
 class Pointers:
-    """Where the pointers and descriptors of a module come from."""
+    """Where the pointers and descriptors of a module come from. captures: what partitions capture is followed;
+    else it may come from anywhere, as other warps write to it at the same time."""
 
     producers: Mapping[Value, Operation]
+    captures: bool = False
     known: dict[Value, Origins] = field(default_factory=dict)
     types: dict[Type, bool] = field(default_factory=dict)
 
@@ -50,6 +53,8 @@ class Pointers:
                 if isinstance(owner, Block) and owner.owner.operation.name == FUNCTION:
                     ends.add(value if owner == owner.owner.operation.regions[0].blocks[0] else None)
                     return []
+                if self.captures and isinstance(owner, Block) and owner.owner.operation.name == PARTITIONS:
+                    return [captured(owner.owner.operation)[value.arg_number]]
                 found = handed_on(value, self.producers)
                 if found is None:
                     maker = self.producers[value]
