@@ -46,7 +46,7 @@ from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import unfit
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.reductions.split_reductions import SplitReductions

@@ -6,7 +6,7 @@ a warp, when the warps of several CTAs keep it busy.
 A kernel repeats an operation on eight registers of a thread, which are independent of each other. Its time
 follows the number of repetitions; their slope is compared with that of additions of f32, of which a
 multiprocessor does 128 in a clock (CUDA programming guide, arithmetic instructions). The result,
-elementwise.json, has the clocks from which `passes/analysis/weights.py` has its table.
+elementwise.json, has the clocks from which `passes/operations/arithmetic.py` has its rows.
 """
 
 from __future__ import annotations

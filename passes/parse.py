@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 from triton_linear.dialect.mlir_adapter import PassManager, new_context
 from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.operations.names import MODULE
 from triton_linear.passes.registry import PASSES
 from triton_linear.passes.upstream import UPSTREAM
 
@@ -58,7 +59,7 @@ def _options(name: str, text: str) -> dict[str, str]:
 def _upstream(name: str, options: str) -> str:
     text = f"{name}{{{options}}}" if options else name
     try:
-        PassManager("builtin.module", new_context()).add(text)
+        PassManager(MODULE, new_context()).add(text)
     except ValueError as error:
         if options and is_upstream(name):
             raise PipelineError(f"{name}: upstream MLIR refuses the options '{options}'") from error
@@ -72,7 +73,7 @@ def is_upstream(name: str) -> bool:
     if re.fullmatch(r"[\w.-]+", name) is None:
         return False
     try:
-        PassManager("builtin.module", new_context()).add(name)
+        PassManager(MODULE, new_context()).add(name)
     except ValueError:
         return False
     return True

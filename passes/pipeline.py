@@ -31,7 +31,7 @@ from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.planning import function_of
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather, Plans
 from triton_linear.passes.framework.run import PipelineRun, run_passes
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory

@@ -24,7 +24,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION
 
 Complaint = tuple[Operation, str]
 
@@ -46,12 +46,12 @@ def complaints(module: Module) -> Iterator[Complaint]:
         for name, check in _ATTRIBUTE_CHECKS.items():
             if name in attributes and (wrong := check(attributes[name])):
                 yield op, f"{name}: {wrong}"
-        if op.name == "tt.func":
+        if op.name == FUNCTION:
             yield from _function(op, functions)
         elif op.name == CONVERT:
             yield from _conversion(op)
     for op in ops:
-        if op.name == "tt.call":
+        if op.name == CALL:
             yield from _call(op, functions)
 
 
@@ -130,30 +130,26 @@ def _not_a_count(attribute: Attribute) -> str | None:
     return None if value > 0 and not value & (value - 1) else f"{value} is not a power of two"
 
 
-def _not_a_layout(attribute: Attribute) -> str | None:
-    try:
-        ll.layout_from_attribute(attribute)
-    except ValueError as error:
-        return str(error)
-    return None
+def _read_by(read: Callable[[Attribute], object]) -> Callable[[Attribute], str | None]:
+    """The check that an attribute can be read."""
+
+    def check(attribute: Attribute) -> str | None:
+        try:
+            read(attribute)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return check
 
 
-def _not_a_plan(attribute: Attribute) -> str | None:
-    try:
-        ll.plan_from_attribute(attribute)
-    except ValueError as error:
-        return str(error)
-    return None
+_not_a_layout = _read_by(ll.layout_from_attribute)
 
 
 def _not_an_element(attribute: Attribute) -> str | None:
     if not isinstance(attribute, StringAttr):
         return f"expected a string, got '{attribute}'"
-    try:
-        element_type(attribute.value)
-    except ValueError as error:
-        return str(error)
-    return None
+    return _read_by(lambda text: element_type(text.value))(attribute)
 
 
 def _of_kind(kind: type, named: str) -> Callable[[Attribute], str | None]:
@@ -165,7 +161,7 @@ _ATTRIBUTE_CHECKS: dict[str, Callable[[Attribute], str | None]] = {
     ll.ARGUMENTS: _of_kind(ArrayAttr, "a list"),
     ll.STOCK: _of_kind(StringAttr, "a string"),
     ll.SCRATCH_LIMIT: _of_kind(IntegerAttr, "an integer"),
-    ll.PLAN: _not_a_plan,
+    ll.PLAN: _read_by(ll.plan_from_attribute),
     ll.SOURCE: _not_a_layout,
     ll.DESTINATION: _not_a_layout,
     ll.ELEMENT: _not_an_element,

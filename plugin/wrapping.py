@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 

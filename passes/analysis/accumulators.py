@@ -12,31 +12,17 @@ result is narrower than a word: that takes an instruction that converts.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.analysis.flow import reached, taken_by
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
-WARP_GROUP_DOTS = ("ttng.warp_group_dot", "ttng.warp_group_dot_wait")
-# Operations whose results hold registers of their operands, or what is computed from them one by one.
-_ELEMENTWISE = ("arith.", "math.")
-_MOVES = frozenset(
-    {
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.cat",
-        "tt.clampf",
-        "tt.expand_dims",
-        "tt.fp_to_fp",
-        "tt.join",
-        "tt.reshape",
-        "tt.split",
-        "tt.trans",
-        "ttg.convert_layout",
-        *WARP_GROUP_DOTS,
-    }
-)
+WARP_GROUP_DOTS = (names.WARP_GROUP_DOT, names.WARP_GROUP_WAIT)
 _SIGNS = frozenset({"arith.negf", "math.absf", "math.copysign"})
 # A multiplication or division by -1, a subtraction from -0.
 _NEGATIONS = {
@@ -44,8 +30,6 @@ _NEGATIONS = {
     "arith.divf": re.compile(r"-1\.0+e\+00"),
     "arith.subf": re.compile(r"-0\.0+e\+00"),
 }
-_BOUNDS = 3
-"""Operands of `scf.for` before those that it carries."""
 _WORD = 32
 
 
@@ -63,10 +47,9 @@ def changed_signs(ops: Sequence[Operation]) -> frozenset[Value]:
 
     LLVM does that with AND and XOR where the result is used as bits, whatever stands in between.
     """
-    names = [op.name for op in ops]
-    if not any(name in WARP_GROUP_DOTS for name in names):
+    if not any(op.name in WARP_GROUP_DOTS for op in ops):
         return frozenset()
-    may = [op for op, name in zip(ops, names, strict=True) if name in _SIGNS or name in _NEGATIONS]
+    may = [op for op in ops if op.name in _SIGNS or op.name in _NEGATIONS]
     producers = producers_of(ops) if may else {}
     changing = [op for op in may if _changes_sign(op, producers)]
     if not changing:  # most often; what accumulators come into takes longer to follow
@@ -82,7 +65,7 @@ def _changes_sign(op: Operation, producers: Mapping[Value, Operation]) -> bool:
     if constants is None:
         return op.name in _SIGNS
     values = (producers.get(operand) for operand in op.operands)
-    return any(v is not None and v.name == "arith.constant" and constants.search(str(v)) for v in values)
+    return any(v is not None and v.name == names.CONSTANT and constants.search(str(v)) for v in values)
 
 
 def _reached(ops: Sequence[Operation], values: Iterable[Value]) -> frozenset[Value]:
@@ -91,50 +74,35 @@ def _reached(ops: Sequence[Operation], values: Iterable[Value]) -> frozenset[Val
     calls: dict[str, list[Operation]] = {}
     for op in ops:
         name = op.name
-        if name == "tt.func":
+        if name == names.FUNCTION:
             functions[op.attributes["sym_name"].value] = op
-        elif name == "tt.call":
+        elif name == names.CALL:
             calls.setdefault(op.attributes["callee"].value, []).append(op)
-    pending, seen = list(values), set[Value]()
-    while pending:
-        value = pending.pop()
-        if value not in seen:
-            seen.add(value)
-            for use in value.uses:
-                pending += _received(use.owner.operation, use.operand_number, functions, calls)
-    return frozenset(seen)
+
+    def received(op: Operation, number: int) -> Iterable[Value]:
+        name = op.name
+        if _hands_on(name):
+            return [result for result in op.results if not _narrows(op.operands[number], result)]
+        if name == names.CALL:
+            called = functions.get(op.attributes["callee"].value)
+            blocks = [] if called is None else list(called.regions[0].blocks)
+            return [block.arguments[number] for block in blocks[:1]]
+        if name == names.RETURN:
+            function = op.parent.operation.attributes["sym_name"].value
+            return [call.results[number] for call in calls.get(function, ())]
+        return taken_by(op, number)
+
+    def following(value: Value) -> Iterable[Value]:
+        uses = ((use.owner.operation, use.operand_number) for use in value.uses)
+        return itertools.chain.from_iterable(received(*use) for use in uses)
+
+    return frozenset(reached(values, following))
 
 
-def _received(
-    op: Operation, number: int, functions: Mapping[str, Operation], calls: Mapping[str, Sequence[Operation]]
-) -> Iterable[Value]:
-    """What may hold operand `number` of an operation afterwards."""
-    name = op.name
-    if name in _MOVES or name.startswith(_ELEMENTWISE):
-        return [result for result in op.results if not _narrows(op.operands[number], result)]
-    if name == "scf.for":
-        return _carried(op, number - _BOUNDS) if number >= _BOUNDS else ()
-    if name == "scf.while":
-        return (_argument(op, 0, number),)
-    if name == "scf.condition":
-        loop = op.parent.operation
-        return (loop.results[number - 1], _argument(loop, 1, number - 1)) if number else ()
-    if name == "scf.yield":
-        around = op.parent.operation
-        if around.name == "scf.for":
-            return _carried(around, number)
-        return (_argument(around, 0, number) if around.name == "scf.while" else around.results[number],)
-    if name == "ttg.warp_yield":
-        return (op.parent.operation.results[number],)
-    if name == "tt.call":
-        called = functions.get(op.attributes["callee"].value)
-        return (_argument(called, 0, number),) if called is not None and len(called.regions[0].blocks) else ()
-    if name == "tt.return":
-        function = op.parent.operation.attributes["sym_name"].value
-        return [call.results[number] for call in calls.get(function, ())]
-    if name.startswith("cf."):
-        return _jumped(op, number)
-    return ()
+def _hands_on(name: str) -> bool:
+    """Whether results hold registers of operands, or what is computed from them one by one."""
+    known = named(name)
+    return known.elementwise or known.view or name in (names.CONVERT, *WARP_GROUP_DOTS)
 
 
 def _narrows(operand: Value, result: Value) -> bool:
@@ -150,22 +118,3 @@ def _bits(value: Value) -> int:
         return element_type(element).bits
     except ValueError:
         return _WORD
-
-
-def _jumped(op: Operation, number: int) -> Iterator[Value]:
-    """The arguments of the blocks that a branch goes to; `cf.cond_br` has its condition first."""
-    place = number - (op.name == "cf.cond_br")
-    for block in op.successors:
-        if 0 <= place < len(block.arguments):
-            yield block.arguments[place]
-            return
-        place -= len(block.arguments)
-
-
-def _carried(loop: Operation, number: int) -> tuple[Value, Value]:
-    """Loop-carried value `number`, in a loop and behind it; the body's first argument counts the iterations."""
-    return _argument(loop, 0, number + 1), loop.results[number]
-
-
-def _argument(op: Operation, region: int, number: int) -> Value:
-    return op.regions[region].blocks[0].arguments[number]

@@ -10,34 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value, producers_of
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
+from triton_linear.passes.analysis.flow import handed_on, reached
+from triton_linear.passes.operations.names import CONVERT, RANGE
+from triton_linear.passes.operations.table import named
 
-# Operands that are addresses or masks, by number; the other operands are data.
-SINKS = {
-    "tt.load": (0, 1),
-    "tt.store": (0, 2),
-    "tt.atomic_rmw": (0, 2),
-    "tt.atomic_cas": (0,),
-    "ttg.async_copy_global_to_local": (0, 2),
-    "amdg.buffer_store": (1, 2, 3, 4),
-}
 _BUFFER = ("amdg.buffer_", "amdgpu.buffer_")
-# Operations that the analysis follows from their operands to their results.
-_FOLLOWED = frozenset(
-    {
-        "tt.addptr",
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.expand_dims",
-        "tt.int_to_ptr",
-        "tt.ptr_to_int",
-        "tt.splat",
-        "tt.trans",
-        "ttg.convert_layout",
-    }
-)
-_KNOWN = frozenset({"tt.make_range", "arith.constant"})
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 """What an operation may promise of elements of its result that are next to each other."""
 
@@ -52,30 +30,24 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
     if not any(op.name == CONVERT and is_integral(op.results[0]) for op in ops):
         return frozenset()
     producers = producers_of(ops)
-    pending = [value for op in ops for value in _sinks(op)]
-    seen: set[Value] = set()
-    found: list[Operation] = []
-    while pending:
-        value = pending.pop()
-        if value in seen or not is_integral(value):
-            continue
-        seen.add(value)
-        producer = producers.get(value)
-        if producer is None:
-            pending += passed_to(value)
-            continue
-        if producer.name == CONVERT and _carries(producers.get(producer.operands[0])):
-            found.append(producer)
-        if producer.name.startswith("scf."):
-            pending += results_of(producer, list(producer.results).index(value))
-        elif producer.name in _FOLLOWED or producer.name.startswith("arith."):
-            pending += producer.operands
-    return frozenset(found)
+
+    def sources(value: Value) -> Sequence[Value]:
+        if not is_integral(value):
+            return ()
+        if (handed := handed_on(value, producers)) is not None:
+            return handed
+        producer = producers[value]
+        return list(producer.operands) if named(producer.name).followed else ()
+
+    seen = reached((value for op in ops for value in _sinks(op)), sources)
+    found = (op for op in ops if op.name == CONVERT and op.results[0] in seen and is_integral(op.results[0]))
+    return frozenset(op for op in found if _carries(producers.get(op.operands[0])))
 
 
 def _sinks(op: Operation) -> Iterator[Value]:
-    if op.name in SINKS:
-        yield from (operand for index, operand in enumerate(op.operands) if index in SINKS[op.name])
+    known = named(op.name)
+    if known.at("pointer") is not None:
+        yield from (op.operands[number] for number in known.deciding or () if number < len(op.operands))
     elif op.name.startswith(_BUFFER):
         yield from op.operands
 
@@ -91,41 +63,6 @@ def _carries(producer: Operation | None) -> bool:
     if producer is None:
         return True
     name = producer.name
-    if name in _FOLLOWED or name in _KNOWN or name.startswith(("arith.", "scf.")):
+    if named(name).followed or name == RANGE or name.startswith("scf."):
         return True
     return any(hint in producer.attributes for hint in HINTS)
-
-
-def passed_to(argument: Value) -> list[Value]:
-    """What the argument of a block can be: for a loop its initial value and what the body yields."""
-    block = argument.owner
-    op = block.owner.operation
-    index = list(block.arguments).index(argument)
-    if op.name == "scf.for":
-        carried = index - 1
-        if carried < 0:
-            return []
-        return [op.operands[3 + carried], _terminator(block).operands[carried]]
-    if op.name.startswith("scf."):
-        return [*op.operands, *terminated(op)]
-    return []
-
-
-def results_of(op: Operation, index: int) -> list[Value]:
-    """What result `index` of a loop or branch can be."""
-    if op.name == "scf.for":
-        return [op.operands[3 + index], _terminator(op.regions[0].blocks[0]).operands[index]]
-    if op.name == "scf.if":
-        return [_terminator(block).operands[index] for region in op.regions for block in region.blocks]
-    return [*op.operands, *terminated(op)]
-
-
-def terminated(op: Operation) -> Iterator[Value]:
-    """What the blocks of an operation yield."""
-    for region in op.regions:
-        for block in region.blocks:
-            yield from _terminator(block).operands
-
-
-def _terminator(block: Block) -> Operation:
-    return block.operations[len(block.operations) - 1].operation

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
-from typing import TypeVar
 
 from triton_linear.dialect.records import dataclass
 
@@ -110,25 +109,13 @@ def reshape(value: Affine, shape: Sequence[int]) -> Affine:
     >>> reshape(make_range(0, 8), (2, 4)).deltas
     ((4,), (1, 2))
     """
-    return replace(value, deltas=_reshaped(value.deltas, shape))
-
-
-def reshape_mask(mask: Mask, shape: Sequence[int]) -> Mask:
-    """The mask of the same elements in another shape, as for `reshape`."""
-    return _reshaped(mask, shape)
-
-
-_Flag = TypeVar("_Flag")
-
-
-def _reshaped(bits: tuple[tuple[_Flag, ...], ...], shape: Sequence[int]) -> tuple[tuple[_Flag, ...], ...]:
-    remaining = [bit for along in reversed(bits) for bit in along]
+    remaining = [bit for along in reversed(value.deltas) for bit in along]
     dimensions = []
     for size in reversed(shape):
         count = size.bit_length() - 1
         dimensions.append(tuple(remaining[:count]))
         remaining = remaining[count:]
-    return tuple(dimensions[::-1])
+    return replace(value, deltas=tuple(dimensions[::-1]))
 
 
 def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int | None]) -> tuple[Deltas, int]:
@@ -198,6 +185,15 @@ def _common_zeros(*several: Deltas) -> Deltas:
 def constancy(deltas: Deltas) -> Mask:
     """For each dimension and bit, True if a value with these deltas is known not to change with the bit."""
     return tuple(tuple([delta == 0 for delta in bits]) for bits in deltas)
+
+
+def flags(mask: Mask) -> Affine:
+    """A mask as the affine form that is constant along the same bits.
+
+    >>> constancy(flags(((True, False),)).deltas)
+    ((True, False),)
+    """
+    return Affine(tuple(tuple(0 if same else None for same in bits) for bits in mask))
 
 
 def function_of(values: Sequence[Affine], shape: Sequence[int]) -> Affine:

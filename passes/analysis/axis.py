@@ -16,30 +16,36 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.passes.analysis import addressing, weights
-from triton_linear.passes.analysis.addresses import HINTS, results_of
+from triton_linear.passes.analysis import addressing
+from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine, Mask
+from triton_linear.passes.analysis.flow import results_of
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
 _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
-    "arith.addi": addressing.add,
-    "arith.subi": lambda a, b: addressing.add(a, b, -1),
-    "arith.muli": addressing.multiply,
-    "arith.remsi": addressing.remainder,
-    "arith.remui": addressing.remainder,
-    "arith.divsi": addressing.quotient,
-    "arith.divui": addressing.quotient,
-    "arith.andi": addressing.bit_and,
-    "arith.shli": addressing.shift_left,
-    "arith.shrsi": addressing.shift_right,
-    "arith.shrui": addressing.shift_right,
+    "addi": addressing.add,
+    "subi": lambda a, b: addressing.add(a, b, -1),
+    "muli": addressing.multiply,
+    "remsi": addressing.remainder,
+    "remui": addressing.remainder,
+    "divsi": addressing.quotient,
+    "divui": addressing.quotient,
+    "andi": addressing.bit_and,
+    "shli": addressing.shift_left,
+    "shrsi": addressing.shift_right,
+    "shrui": addressing.shift_right,
 }
-_TRANSPARENT = frozenset(
-    {"ttg.convert_layout", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.bitcast"}
+"""The rules of integer arithmetic, of operations of `arith`."""
+_CASTS = ("extsi", "extui", "trunci", "index_cast")
+_COMBINES = ("andi", "ori", "xori", "muli", "select")
+"""Operations of `arith` on masks that give a mask; `mask * mask` in a kernel is a multiplication."""
+_CARRIES = (names.FOR, names.IF)
+_VIEWS = (
+    *(names.SPLAT, names.EXPAND, names.BROADCAST, names.TRANS, names.RESHAPE),
+    *(names.CONVERT, names.BITCAST),
 )
-_CARRIES = frozenset({"scf.for", "scf.if"})
 _HINT = "tt.divisibility"
-_COMBINES = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.muli", "arith.select"})
-"""Elementwise operations on masks that give a mask; `mask * mask` in a kernel is a multiplication."""
 
 
 def shape_of(type_: Type) -> tuple[int, ...]:
@@ -103,33 +109,24 @@ class AxisAnalysis:
     def _derive_result(self, op: Operation, value: Value, shape: tuple[int, ...]) -> Affine:
         """The affine form of a result, derived from the operands of its operation."""
         name = op.name
-        if name == "arith.constant":
+        if name == names.CONSTANT:
             return _constant(op, shape)
-        if name == "tt.make_range":
+        if name == names.RANGE:
             start = op.attributes["start"].value
             return addressing.make_range(start, op.attributes["end"].value - start)
-        if name in _TRANSPARENT:
-            return self.of(op.operands[0])
-        if name == "tt.splat":
-            return addressing.splat(self.of(op.operands[0]), shape)
-        if name == "tt.expand_dims":
-            return addressing.expand_dims(self.of(op.operands[0]), op.attributes["axis"].value)
-        if name == "tt.broadcast":
-            return addressing.broadcast(self.of(op.operands[0]), shape)
-        if name == "tt.trans":
-            return addressing.trans(self.of(op.operands[0]), tuple(op.attributes["order"]))
-        if name == "tt.reshape" and not _may_reorder(op):
-            return addressing.reshape(self.of(op.operands[0]), shape)
-        if name == "tt.addptr":
+        arithmetic = name.removeprefix("arith.")
+        if name in _VIEWS or arithmetic in _CASTS:
+            return _viewed(op, self.of(op.operands[0]), shape)
+        if name == names.ADD_POINTER:
             size = pointee_bytes(value.type)
             return addressing.addptr(self.of(op.operands[0]), self.of(op.operands[1]), size)
-        if (rule := _BINARY.get(name)) is not None:
+        if (rule := _BINARY.get(arithmetic)) is not None:
             return rule(self.of(op.operands[0]), self.of(op.operands[1]))
-        if name == "tt.load" and shape:
+        if name == names.LOAD and shape:
             return self._loaded(op)
         if name in _CARRIES and (sources := self._sources(op, value)):
             return reduce(addressing.join, map(self.of, sources))
-        if weights.is_elementwise(name) and shape:
+        if named(name).elementwise and shape:
             tensors = [self.of(operand) for operand in op.operands if self._shape(operand) == shape]
             return addressing.function_of(tensors, shape)
         return Affine.unknown(shape)
@@ -139,7 +136,7 @@ class AxisAnalysis:
         """What a result of a loop or branch has the properties of: of a loop's that argument of its body, which
         has what both the initial and the yielded values have."""
         index = list(op.results).index(value)
-        if op.name == "scf.for":
+        if op.name == names.FOR:
             return [op.regions[0].blocks[0].arguments[index + 1]]
         return results_of(op, index)
 
@@ -167,7 +164,7 @@ class AxisAnalysis:
             return Affine(addressing.only_common_zeros(pointers))
         shape = self._shape(op.operands[0])
         constant = self.mask(op.operands[1])
-        masked = Affine(tuple(tuple(0 if flag else None for flag in bits) for bits in constant))
+        masked = addressing.flags(constant)
         others = [self.of(other) for other in list(op.operands)[2:] if self._shape(other) == shape]
         return Affine(addressing.only_common_zeros(pointers, masked, *others))
 
@@ -178,13 +175,13 @@ class AxisAnalysis:
         shape = self._shape(value)
         owner = value.owner.owner.operation
         index = value.arg_number
-        if owner.name == "tt.func":
+        if owner.name == names.FUNCTION:
             return (
                 Affine.uniform(shape, _promised_divisor(owner, index)) if not shape else Affine.unknown(shape)
             )
         if owner.name == PARTITIONS:
             return self.of(captured(owner)[index])
-        if owner.name != "scf.for":
+        if owner.name != names.FOR:
             return Affine.unknown(shape)
         if index == 0:
             return Affine((), min(self.of(owner.operands[0]).divisor, self.of(owner.operands[2]).divisor))
@@ -205,7 +202,7 @@ class AxisAnalysis:
         the bits along which both its initial value and the yielded one are. None for other values."""
         owner = value.owner.owner.operation
         index = value.arg_number
-        if owner.name != "scf.for" or index == 0:
+        if owner.name != names.FOR or index == 0:
             return None
         guess, yielded = self.mask(owner.operands[index + 2]), _yielded(owner, index - 1)
         while True:
@@ -225,31 +222,33 @@ class AxisAnalysis:
         if op is None:
             return self._carried_mask(value) or nothing
         name = op.name
-        if name == "tt.splat" or (name == "arith.constant" and _is_splat(op)):
+        if name == names.CONSTANT and _is_splat(op):
             return tuple((True,) * (size.bit_length() - 1) for size in shape)
-        if name == "arith.cmpi":
+        if name == names.COMPARE:
             predicate = addressing.PREDICATES[op.attributes["predicate"].value]
             return addressing.compare(predicate, self.of(op.operands[0]), self.of(op.operands[1]))
         if name in _CARRIES and (sources := self._sources(op, value)):
             return addressing.agree(*map(self.mask, sources))
-        if name in _COMBINES:
+        if name.removeprefix("arith.") in _COMBINES:
             return addressing.agree(*(self.mask(each) for each in op.operands if self._shape(each) == shape))
-        if name == "ttg.convert_layout":
-            return self.mask(op.operands[0])
-        if name == "tt.trans":
-            return tuple(self.mask(op.operands[0])[axis] for axis in op.attributes["order"])
-        if name == "tt.reshape" and not _may_reorder(op):
-            return addressing.reshape_mask(self.mask(op.operands[0]), shape)
-        if name == "tt.expand_dims":
-            inner, axis = self.mask(op.operands[0]), op.attributes["axis"].value
-            return (*inner[:axis], (), *inner[axis:])
-        if name == "tt.broadcast":
-            inner = self.mask(op.operands[0])
-            return tuple(
-                bits if len(bits) == size.bit_length() - 1 else (True,) * (size.bit_length() - 1)
-                for bits, size in zip(inner, shape, strict=True)
-            )
+        if name in _VIEWS:
+            return addressing.constancy(_viewed(op, addressing.flags(self.mask(op.operands[0])), shape).deltas)
         return nothing
+
+
+def _viewed(op: Operation, value: Affine, shape: tuple[int, ...]) -> Affine:
+    """The affine form of a result that has the elements of the operand, from that of the operand."""
+    if op.name == names.SPLAT:
+        return addressing.splat(value, shape)
+    if op.name == names.EXPAND:
+        return addressing.expand_dims(value, op.attributes["axis"].value)
+    if op.name == names.BROADCAST:
+        return addressing.broadcast(value, shape)
+    if op.name == names.TRANS:
+        return addressing.trans(value, tuple(op.attributes["order"]))
+    if op.name == names.RESHAPE:
+        return Affine.unknown(shape) if _may_reorder(op) else addressing.reshape(value, shape)
+    return value
 
 
 def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:

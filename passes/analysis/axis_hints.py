@@ -10,26 +10,15 @@ from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import HINTS, is_integral, passed_to
+from triton_linear.passes.analysis.addresses import HINTS, is_integral
 from triton_linear.passes.analysis.addressing import Affine, Mask
 from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes, shape_of
+from triton_linear.passes.analysis.flow import passed_to
+from triton_linear.passes.operations.names import COMPARE, FOR, FUNCTION, SHIFT_LEFT, SUBTRACT
+from triton_linear.passes.operations.table import named
 
 MOST = 1 << 30
 """Hints are read as signed integers of 32 bits; larger powers of two are cut to this one."""
-
-_FOLLOWED = frozenset(
-    {
-        *(f"arith.{name}" for name in ("addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "cmpi")),
-        *(f"arith.{name}" for name in ("andi", "ori", "xori", "shli", "shrsi", "shrui")),
-        *(f"arith.{name}" for name in ("extsi", "extui", "trunci", "constant")),
-        *("tt.addptr", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.make_range", "tt.load"),
-        *("tt.bitcast", "ttg.convert_layout"),
-    }
-)
-"""Operations that both analyses follow; for a load, both know if all elements are equal."""
-_TRITON_KNOWS_MORE = frozenset({"arith.select", "arith.maxsi", "arith.maxui", "arith.minsi", "arith.minui"})
-"""Operations for which Triton may know a divisor of the result that `AxisAnalysis` does not know."""
-_BY_CONSTANTS = frozenset({"arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.shli"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +97,15 @@ def _unfollowed(value: Value, analysis: AxisAnalysis, around: frozenset[Value] =
         op = analysis.maker(at)
         if op is None:
             owner = at.owner.owner.operation
-            if owner.name == "scf.for":
+            if owner.name == FOR:
                 pending += passed_to(at) if at.arg_number else [owner.operands[0], owner.operands[2]]
-            elif owner.name != "tt.func" or _is_called(owner):
+            elif owner.name != FUNCTION or _is_called(owner):
                 return f"an argument of '{owner.name}'"
-        elif op.name in _FOLLOWED:
+        elif (known := named(op.name)).hints == "same":
             if not _is_followed(op, analysis):
                 return f"'{op.name}'"
             pending += op.operands
-        elif op.name in _TRITON_KNOWS_MORE:
+        elif known.hints == "more":
             choices, inner = list(op.operands)[-2:], around | {value, at}
             if not (_is_mask(at) or any(_has_trivial_hints(choice, analysis, inner) for choice in choices)):
                 return f"'{op.name}'"
@@ -136,13 +125,13 @@ def _is_followed(op: Operation, analysis: AxisAnalysis) -> bool:
     if len(op.operands) != 2:
         return True
     left, right = op.operands
-    if op.name in ("arith.cmpi", "arith.subi"):
+    if op.name in (COMPARE, SUBTRACT):
         first, second = analysis.of(left).deltas, analysis.of(right).deltas
         known = any(delta for bits in first for delta in bits) and not any(None in bits for bits in first)
         return bool(left != right) and not (known and first == second)
-    if op.name in _BY_CONSTANTS and shape_of(op.results[0].type):
+    if (op.name == SHIFT_LEFT or named(op.name).divides) and shape_of(op.results[0].type):
         by = analysis.of(right)
-        return by.is_uniform and by.constant is not None and by.constant >= (op.name != "arith.shli")
+        return by.is_uniform and by.constant is not None and by.constant >= (op.name != SHIFT_LEFT)
     return True
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.passes.analysis import weights
+from triton_linear.passes.operations.names import ASSEMBLY
+from triton_linear.passes.operations.table import named
 
 _VOLATILE = "isVolatile"
 _CACHE = "cache"
@@ -15,13 +16,12 @@ _POLICY = "cachePolicy"
 _UNCACHED_POLICY = re.compile(r"cache_modifier = cv\b")
 """The same since Triton 3.9, where one attribute, of which there are several, has modifier and eviction."""
 _PURE = "pure"
-_CODE = "tt.elementwise_inline_asm"
 
 
 def is_pure(op: Operation) -> bool:
     """True if an operation is elementwise and has no side effects; external functions may have some."""
     pure = _PURE not in op.attributes or bool(op.attributes[_PURE].value)
-    return pure and weights.is_elementwise(op.name) and not len(op.regions)
+    return pure and named(op.name).elementwise and not len(op.regions)
 
 
 def is_impure_code(op: Operation) -> bool:
@@ -31,7 +31,7 @@ def is_impure_code(op: Operation) -> bool:
 
 def computes(op: Operation) -> bool:
     """True if an operation does nothing but compute its results, element by element."""
-    return is_pure(op) or (op.name == _CODE and not is_impure_code(op))
+    return is_pure(op) or (op.name == ASSEMBLY and not is_impure_code(op))
 
 
 def is_volatile(access: Operation) -> bool:

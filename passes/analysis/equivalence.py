@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import (
@@ -24,10 +25,8 @@ from triton_linear.dialect.mlir_adapter import (
     text_of,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis import weights
-from triton_linear.passes.framework.verifiers import CONVERT
-
-_PURE = frozenset({"tt.expand_dims", "tt.broadcast"})
+from triton_linear.passes.operations.names import CONSTANT, CONVERT
+from triton_linear.passes.operations.table import named
 
 
 class NotEquivalent(Exception):
@@ -37,14 +36,25 @@ class NotEquivalent(Exception):
 @dataclass
 class Numbering:
     """Numbers values; modules that are to be compared share one. `erased`: values that get the number of
-    others, as the results of conversions do. `shown`: the types that values are to count with."""
+    others, as the results of conversions do. `shown`: the types that values are to count with. `moved`: the
+    names of operations that may be at other places."""
 
     known: dict[Hashable, int] = field(default_factory=dict)
     erased: Mapping[Value, Value] = field(default_factory=dict)
     shown: Mapping[Value, Type] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
     types: dict[Type, Hashable] = field(default_factory=dict)
     rest: Iterator[tuple[Operation, str, str]] = field(default_factory=lambda: iter(()))
     """Operations that are still to come, in the order they are written, each with its name and attributes."""
+
+    @contextmanager
+    def same(self, root: Operation, change: str) -> Iterator[None]:
+        """Raise NotEquivalent unless `root` computes after the block what it did before; `change` says what the
+        block changes."""
+        before = self.of(root)
+        yield
+        if self.of(root) != before:
+            raise NotEquivalent(f"the module with {change} would not compute the same")
 
     def of(self, root: Operation) -> Hashable:
         """What `root` computes: equal for two modules only if they compute the same."""
@@ -85,13 +95,14 @@ class Numbering:
             if name == CONVERT:
                 numbers[results[0]] = numbers[op.operands[0]]
                 continue
-            if self.erased and len(results) == 1 and results[0] in self.erased:
-                numbers[results[0]] = numbers[self.erased[results[0]]]
+            if self.erased and results and results[0] in self.erased:
+                numbers.update((result, numbers[self.erased[result]]) for result in results)
                 continue
             operands = tuple([numbers[operand] for operand in op.operands])
             types = tuple([self._without_encoding(self._type_of(result)) for result in results])
             key = name, self._attributes(name, op, attributes), operands, types
-            pure = name in _PURE or (weights.is_elementwise(name) and len(op.regions) == 0)
+            known = named(name)
+            pure = known.recomputed or (known.elementwise and len(op.regions) == 0) or name in self.moved
             # What is not pure is an event of its own, told apart from its like by its place.
             number = self._number(key if pure else (path, len(effects), key))
             for index, result in enumerate(results):
@@ -102,7 +113,7 @@ class Numbering:
 
     def _attributes(self, name: str, op: Operation, printed: str) -> Hashable:
         """All attributes of an operation. A constant says its type once more, there they are taken apart."""
-        if name == "arith.constant":
+        if name == CONSTANT:
             value = op.attributes["value"]
             if isinstance(value, DenseElementsAttr) and value.is_splat:
                 return value.get_splat_value(), self._without_encoding(value.type)

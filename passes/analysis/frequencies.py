@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Block, Operation
 from triton_linear.passes.analysis.axis import AxisAnalysis
+from triton_linear.passes.operations.names import FOR, FUNCTION, MODULE
 
 
 class Frequencies:
@@ -21,9 +22,9 @@ class Frequencies:
         if known is None:
             owner = block.owner.operation
             known = 1.0
-            if owner.name not in ("builtin.module", "tt.func"):
+            if owner.name not in (MODULE, FUNCTION):
                 known = self.of(owner.block)
-                if owner.name == "scf.for":
+                if owner.name == FOR:
                     known *= self._trips(owner)
             self._known[block] = known
         return known

@@ -10,66 +10,14 @@ atomically, another last bit may mean another branch, another token, another loc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
-from triton_linear.lowering.plan.stubs import GATHER_PREFIX
-from triton_linear.passes.analysis.addresses import SINKS, passed_to, results_of, terminated
-
-# Operands that decide something, by number; the others are data.
-_DECIDING = SINKS | {
-    "scf.for": (0, 1, 2),
-    "scf.if": (0,),
-    "scf.condition": (0,),
-    "cf.br": (),
-    "cf.cond_br": (0,),
-    "tt.gather": (1,),
-    "tt.print": (),
-}
-# Operations that only compute results from their operands, or pass them on.
-_PURE = frozenset(
-    {
-        "scf.while",
-        "scf.yield",
-        "tt.addptr",
-        "tt.approx_divf",
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.cat",
-        "tt.clampf",
-        "tt.dot",
-        "tt.dot_scaled",
-        "tt.expand_dims",
-        "tt.extern_elementwise",
-        "tt.fp_to_fp",
-        "tt.int_to_ptr",
-        "tt.join",
-        "tt.mulhiui",
-        "tt.precise_divf",
-        "tt.precise_sqrt",
-        "tt.ptr_to_int",
-        "tt.reduce",
-        "tt.reduce.return",
-        "tt.reshape",
-        "tt.scan",
-        "tt.scan.return",
-        "tt.splat",
-        "tt.split",
-        "tt.trans",
-        "tt.unsplat",
-        "ttg.convert_layout",
-        "ttg.local_alloc",
-        "ttg.local_load",
-        "ttg.local_store",
-        "ttng.tmem_alloc",
-        "ttng.warp_group_dot",
-        "ttng.warp_group_dot_wait",
-    }
-)
-_PURE_DIALECTS = ("arith.", "math.")
-_INTO_MEMORY = {"ttg.local_alloc": 0, "ttg.local_store": 0, "ttng.tmem_alloc": 0, "ttng.tmem_store": 0}
-"""Operations that store a tensor to memory on the chip, and the number of the operand that is the tensor."""
+from triton_linear.passes.analysis.flow import handed_on, passed_to, reached, terminated
+from triton_linear.passes.analysis.writes import Pointers
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import facts, name_of, named
 
 
 def deciding_values(ops: Sequence[Operation]) -> frozenset[Value]:
@@ -91,11 +39,11 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
     reads and writes by one argument. Arguments of calls count as well, and what
     functions return in a module with calls.
     """
-    called = any(name_of(op) == "tt.call" for op in ops)
-    roots = [value for op in ops if called or op.name != "tt.return" for value in _compared_operands(op)]
-    if chosen or any(op.name in _BITCASTS and is_float(op.operands[0]) for op in ops):
-        roots += [value for op in ops if op.name != _ASSEMBLY for value in _deciding_operands(op)]
-        roots += [value for op in ops if op.name == "arith.cmpi" for value in op.operands]
+    called = any(name_of(op) == names.CALL for op in ops)
+    roots = [value for op in ops if called or op.name != names.RETURN for value in _compared_operands(op)]
+    if chosen or any(op.name in names.BITCASTS and is_float(op.operands[0]) for op in ops):
+        roots += [value for op in ops if op.name != names.ASSEMBLY for value in _deciding_operands(op)]
+        roots += [value for op in ops if op.name == names.COMPARE for value in op.operands]
     return frozenset(_influencing(ops, roots, through_global=True)) if roots else frozenset()
 
 
@@ -104,119 +52,54 @@ def _influencing(
 ) -> set[Value]:
     """`roots` and all values that they are computed from."""
     producers = producers_of(ops)
-    pending = list(roots)
-    seen: set[Value] = set()
-    memory_reached = False
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        producer = producers.get(value)
-        if not memory_reached and "memdesc" in str(value.type):
-            memory_reached = True
-            pending += _put_into_memory(ops)
-        if producer is None:
-            pending += _passed(value, ops)
-        elif producer.name.startswith("scf."):
-            pending += results_of(producer, list(producer.results).index(value))
-        else:
-            pending += (*producer.operands, *terminated(producer))
-            if through_global and producer.name == "tt.load":
-                pending += _stored_there(producer, ops, producers)
-    return seen
+    pointers = Pointers(producers, captures=True)
+    on_chip = list(_put_into_memory(ops))
 
-
-def _stored_there(
-    load: Operation, ops: Sequence[Operation], producers: Mapping[Value, Operation]
-) -> list[Value]:
-    """What the kernel stores where it may have loaded from: by a pointer that comes from the same argument."""
-    stores = [op for op in ops if op.name == "tt.store"]
-    if not stores:
-        return []
-    bases = _bases(load.operands[0], producers)
-    return [op.operands[1] for op in stores if not bases.isdisjoint(_bases(op.operands[0], producers))]
-
-
-def _bases(pointer: Value, producers: Mapping[Value, Operation]) -> set[Value]:
-    """The pointers that a pointer is computed from by adding offsets, back to where they come from."""
-    seen: set[Value] = set()
-    pending, found = [pointer], set[Value]()
-    while pending:
-        value = pending.pop()
-        if value in seen or "!tt.ptr" not in str(value.type):
-            continue
-        seen.add(value)
+    def sources(value: Value) -> list[Value]:
+        found = [*on_chip] if "memdesc" in str(value.type) else []
         producer = producers.get(value)
         if producer is None:
-            passed = passed_to(value)
-            pending += passed
-            if not passed:
-                found.add(value)
-        elif producer.name.startswith("scf."):
-            pending += results_of(producer, list(producer.results).index(value))
-        else:
-            pending += producer.operands
-    return found
+            return [*found, *_passed(value, ops)]
+        if (handed := handed_on(value, producers)) is not None:
+            return [*found, *handed]
+        found += (*producer.operands, *terminated(producer))
+        if through_global and producer.name == names.LOAD:
+            stores = (op for op in ops if op.name == names.STORE)
+            found += (op.operands[1] for op in stores if pointers.meet(op.operands[0], producer.operands[0]))
+        return found
 
-
-def name_of(op: Operation) -> str:
-    """The name of an operation; of a call that stands for a gather, `tt.gather`."""
-    name: str = op.name
-    if name == "tt.call" and op.attributes["callee"].value.startswith(GATHER_PREFIX):
-        return "tt.gather"
-    return name
+    return reached(roots, sources)
 
 
 def _deciding_operands(op: Operation) -> Iterator[Value]:
-    name = name_of(op)
-    if name in _DECIDING:
-        yield from (operand for index, operand in enumerate(op.operands) if index in _DECIDING[name])
-    elif name in ("tt.call", "tt.return"):
+    known = facts(op)
+    if op.name in (names.CALL, names.RETURN) and known.hands_over:
         yield from op.operands
-    elif name not in _PURE and not name.startswith(_PURE_DIALECTS):
+    elif known.deciding is None:
         yield from filter(_may_decide, op.operands)
+    else:
+        yield from (operand for index, operand in enumerate(op.operands) if index in known.deciding)
 
 
 _EXCHANGE = 10  # the number of `exch` in Triton's enumeration of atomic operations
-_HANDING_ON = frozenset({"tt.atomic_cas", "tt.call", "tt.return"})
-"""Operations that hand floats to where this analysis does not follow, or that are atomic exchanges."""
-_BITCASTS = frozenset({"arith.bitcast", "tt.bitcast"})
-_ASSEMBLY = "tt.elementwise_inline_asm"
-_UNDECIDED = _BITCASTS | {
-    "tt.addptr",
-    "tt.broadcast",
-    "tt.expand_dims",
-    "tt.load",
-    "tt.map_elementwise",
-    "tt.reduce",
-    "tt.scan",
-    "tt.splat",
-    "tt.store",
-}
-"""Operations that decide nothing themselves, even if they give integers."""
-_UNDECIDED_DIALECTS = ("scf.", "arith.", "math.", "ttg.")
-_TO_INTEGERS = ("arith.cmpf", "arith.fpto", "math.is")
 
 
 def _compared_operands(op: Operation) -> Iterator[Value]:
     """The floats of which an operation makes an integer or an exchange."""
-    name = name_of(op)
-    if name in _HANDING_ON or (name == "tt.atomic_rmw" and op.attributes["atomic_rmw_op"].value == _EXCHANGE):
-        yield from filter(is_float, op.operands)
-    elif name in _UNDECIDED or (name.startswith(_UNDECIDED_DIALECTS) and not name.startswith(_TO_INTEGERS)):
-        return
-    elif any(map(_may_decide, op.results)) and not _is_extreme(op):
+    known = facts(op)
+    exchanges = op.name == names.ATOMIC and op.attributes["atomic_rmw_op"].value == _EXCHANGE
+    compares = known.decides_by_floats and any(map(_may_decide, op.results)) and not _is_extreme(op)
+    if known.hands_over or exchanges or compares:
         yield from filter(is_float, op.operands)
 
 
 def _is_extreme(op: Operation) -> bool:
     """True for a comparison that only selects one of the two values that it compares."""
-    if op.name != "arith.cmpf":
+    if op.name != names.COMPARE_FLOATS:
         return False
     compared = set(op.operands)
     users = [use.owner.operation for use in op.results[0].uses]
-    return all(user.name == "arith.select" and set(user.operands[1:]) == compared for user in users)
+    return all(user.name == names.SELECT and set(user.operands[1:]) == compared for user in users)
 
 
 def element_of(value: Value) -> str:
@@ -237,9 +120,8 @@ def _may_decide(value: Value) -> bool:
 
 def _put_into_memory(ops: Iterable[Operation]) -> Iterator[Value]:
     for op in ops:
-        at = _INTO_MEMORY.get(op.name)
-        if at is not None and at < len(op.operands):
-            yield op.operands[at]
+        if named(op.name).fills:
+            yield from (value for value in op.operands if isinstance(value.type, RankedTensorType))
 
 
 def _passed(argument: Value, ops: Iterable[Operation]) -> Iterator[Value]:
@@ -249,7 +131,7 @@ def _passed(argument: Value, ops: Iterable[Operation]) -> Iterator[Value]:
     owner = block.owner.operation
     if owner.name.startswith("scf."):
         yield from passed_to(argument)
-    elif owner.name == "tt.func":
+    elif owner.name == names.FUNCTION:
         if block == owner.regions[0].blocks[0]:
             return
         for op in ops:

@@ -11,39 +11,13 @@ the reverse, takes more than moving them one by one often does (`lowering/planne
 from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Value
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.framework.layouts import element_of
+from triton_linear.passes.operations.names import FOR
+from triton_linear.passes.operations.table import named
 
 BYTE = 8
 """Bits of a byte."""
-_ARITHMETIC = frozenset(
-    {
-        "arith.addi",
-        "arith.andi",
-        "arith.cmpi",
-        "arith.divsi",
-        "arith.divui",
-        "arith.extsi",
-        "arith.extui",
-        "arith.maxsi",
-        "arith.maxui",
-        "arith.minsi",
-        "arith.minui",
-        "arith.muli",
-        "arith.ori",
-        "arith.remsi",
-        "arith.remui",
-        "arith.select",
-        "arith.shli",
-        "arith.shrsi",
-        "arith.shrui",
-        "arith.sitofp",
-        "arith.subi",
-        "arith.trunci",
-        "arith.uitofp",
-        "arith.xori",
-    }
-)
-_SAME_REGISTERS = frozenset({"tt.bitcast", "tt.expand_dims", "tt.reshape", "tt.trans"})
 
 
 def moves_predicates(conversion: Operation) -> bool:
@@ -79,20 +53,20 @@ def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
         loop, carried = owner.owner.operation, list(owner.arguments).index(value) - 1
     else:
         loop, carried = owner.operation, list(owner.results).index(value)
-    if loop.name == "scf.for" and carried >= 0:
+    if loop.name == FOR and carried >= 0:
         body = loop.regions[0].blocks[0]
-        return _is_from_arithmetic(body.operations[len(body.operations) - 1].operands[carried], seen)
+        return _is_from_arithmetic(terminator(body).operands[carried], seen)
     if isinstance(owner, Block):
         return False
-    return loop.name in _ARITHMETIC or (
-        loop.name in _SAME_REGISTERS and _is_from_arithmetic(loop.operands[0], seen)
+    return named(loop.name).integers or (
+        named(loop.name).in_place and _is_from_arithmetic(loop.operands[0], seen)
     )
 
 
 def _are_all_arithmetic(value: Value) -> bool:
     users = [use.owner.operation for use in value.uses]
     return bool(users) and all(
-        user.name in _ARITHMETIC or (user.name in _SAME_REGISTERS and _are_all_arithmetic(user.results[0]))
+        named(user.name).integers or (named(user.name).in_place and _are_all_arithmetic(user.results[0]))
         for user in users
     )
 
@@ -100,6 +74,6 @@ def _are_all_arithmetic(value: Value) -> bool:
 def _is_used_by_arithmetic(value: Value) -> bool:
     users = [use.owner.operation for use in value.uses]
     return any(
-        user.name in _ARITHMETIC or (user.name in _SAME_REGISTERS and _is_used_by_arithmetic(user.results[0]))
+        named(user.name).integers or (named(user.name).in_place and _is_used_by_arithmetic(user.results[0]))
         for user in users
     )

@@ -10,6 +10,8 @@ from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.flow import reached
+from triton_linear.passes.operations.names import CALL, FUNCTION
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Only the callers of a function determine which warps arrive at a barrier in it."""
@@ -32,27 +34,22 @@ class PartialCode:
     @classmethod
     def find(cls, ops: Iterable[Operation]) -> PartialCode:
         calls: dict[str, set[str]] = {}
-        reached: list[str] = []
+        called: list[str] = []
         present = False
         for op in ops:
             present = present or op.name == WARP_SPECIALIZE
-            if op.name != "tt.call":
+            if op.name != CALL:
                 continue
             callee = op.attributes["callee"].value
             if callee.startswith(GATHER_PREFIX):  # emitted code replaces this call
                 continue
             specialised, function = _surroundings(op)
             if specialised:
-                reached.append(callee)
+                called.append(callee)
             else:
                 calls.setdefault(function, set()).add(callee)
-        functions: set[str] = set()
-        any_call = bool(reached or calls)
-        while reached:
-            function = reached.pop()
-            if function not in functions:
-                functions.add(function)
-                reached += calls.get(function, ())
+        any_call = bool(called or calls)
+        functions = reached(called, lambda function: calls.get(function, ()))
         return cls(present, present and any_call, frozenset(functions))
 
     def reason(self, op: Operation, gpu: Target) -> str | None:
@@ -71,7 +68,7 @@ def _surroundings(op: Operation) -> tuple[bool, str]:
     at = op.parent
     while at is not None:
         specialised = specialised or at.name == WARP_SPECIALIZE
-        if at.name == "tt.func":
+        if at.name == FUNCTION:
             function = at.attributes["sym_name"].value
         at = at.parent
     return specialised, function

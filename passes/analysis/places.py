@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation
-
-LOOPS = frozenset({"scf.for", "scf.while"})
+from triton_linear.passes.operations.names import LOOPS
 
 
 class Places:

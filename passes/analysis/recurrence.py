@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value
-from triton_linear.passes.framework.verifiers import DOTS
+from triton_linear.passes.operations import names
 
 _READS = frozenset(
-    {"tt.store", "tt.atomic_rmw", "tt.reduce", "tt.descriptor_store", "ttg.local_alloc", "ttg.local_store"}
+    {names.STORE, names.ATOMIC, names.REDUCE, "tt.descriptor_store", names.LOCAL_ALLOC, names.LOCAL_STORE}
 )
-_WAIT = "ttng.warp_group_dot_wait"
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 
 
@@ -29,7 +28,7 @@ def carries_state(ops: Sequence[Operation]) -> bool:
     Tensors of one dimension do not count: the sums and maxima of a softmax, carried with an accumulator, are
     such.
     """
-    return any(_reads_its_state(op) for op in ops if op.name == "scf.for")
+    return any(_reads_its_state(op) for op in ops if op.name == names.FOR)
 
 
 def _reads_its_state(loop: Operation) -> bool:
@@ -53,10 +52,10 @@ def _is_read(state: Value) -> bool:
             user = use.owner.operation
             if user.block != state.owner:
                 continue
-            if user.name in _READS or (user.name in DOTS and value in list(user.operands)[:2]):
+            if user.name in _READS or (user.name in names.DOTS and value in list(user.operands)[:2]):
                 return True
             results = list(user.results)
-            if user.name == _WAIT:  # result i is operand i
+            if user.name == names.WARP_GROUP_WAIT:  # result i is operand i
                 results = results[use.operand_number : use.operand_number + 1]
             following = [result for result in results if result not in seen]
             seen.update(following)

@@ -29,11 +29,13 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, operations, producers_of
-from triton_linear.passes.analysis import addressing, weights
+from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
-from triton_linear.passes.analysis.places import LOOPS, Places
+from triton_linear.passes.analysis.flow import terminator
+from triton_linear.passes.analysis.places import Places
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.verifiers import DOTS
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
 BESIDE = 12.0
 """Registers of a thread besides its tensors: thread and program ids, addresses in shared memory, counters,
@@ -43,28 +45,14 @@ _PREDICATE = 0.25
 predicates. Of 0, 1/32, 1/4, 1/2 and 1 this value has the least median error in bench.registers."""
 _WORD = 32
 
-_REMATERIALISED = frozenset({"arith.constant", "tt.make_range"})
-_WAIT = "ttng.warp_group_dot_wait"
-_SHARES_REGISTERS = frozenset(
-    {
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.cat",
-        "tt.expand_dims",
-        "tt.join",
-        "tt.reshape",
-        "tt.splat",
-        "tt.split",
-        "tt.trans",
-    }
-)
-"""Operations whose results share the registers of their operands."""
-_ELEMENT_BY_ELEMENT = frozenset({"tt.elementwise_inline_asm", "tt.reduce.return", "tt.scan.return"})
-"""Further elementwise operations, besides those of `weights`."""
-_ADDS = frozenset({"arith.addi", "arith.subi", "tt.addptr"})
-_INLINE = frozenset({"tt.reduce", "tt.scan"})
+_SOURCES = frozenset({names.CONSTANT, names.RANGE, names.SPLAT})
+"""Operations without tensors among their operands, which are repeated at each use."""
+_ELEMENT_BY_ELEMENT = frozenset({names.ASSEMBLY, "tt.reduce.return", "tt.scan.return"})
+"""Further elementwise operations, besides those of the table."""
+_ADDS = frozenset({names.ADD, names.SUBTRACT, names.ADD_POINTER})
+_INLINE = frozenset({names.REDUCE, names.SCAN})
 """Operations whose regions combine two elements."""
-_CONSUMES_WHOLE_OPERANDS = frozenset({*LOOPS, "scf.yield", "scf.condition", "tt.gather"})
+_CONSUMES_WHOLE_OPERANDS = frozenset({*names.LOOPS, names.YIELD, names.CONDITION, names.GATHER})
 """Operations that need all elements of their operands at once, after which the operands may be dead."""
 
 
@@ -109,11 +97,11 @@ class _RegisterUse:
         op = self._producers.get(value)
         if op is None:
             return (value,)
-        if op.name in _REMATERIALISED:
+        if op.name in _SOURCES:
             return ()
-        if op.name == _WAIT:
+        if op.name == names.WARP_GROUP_WAIT:
             return self.holders(op.operands[list(op.results).index(value)])
-        if op.name in _SHARES_REGISTERS:
+        if _shares_registers(op.name):
             return tuple(dict.fromkeys(holder for operand in op.operands for holder in self.holders(operand)))
         return (value,)
 
@@ -158,12 +146,12 @@ class _RegisterUse:
             return str(op.name).startswith("scf.")
         block = value.owner
         owner = block.owner.operation
-        if owner.name == "tt.func":
+        if owner.name == names.FUNCTION:
             return False
-        if owner.name != "scf.for":
+        if owner.name != names.FOR:
             return True
-        terminator = block.operations[len(block.operations) - 1].operation
-        next_ = self._producers.get(terminator.operands[value.arg_number - 1])
+        yielded = terminator(block).operands
+        next_ = self._producers.get(yielded[value.arg_number - 1])
         return next_ is not None and not (next_.name in _ADDS and value in list(next_.operands))
 
 
@@ -241,7 +229,7 @@ class _Liveness:
             for holder in self._registers.holders(operand)
             if self._last[holder] == number
         )
-        if op.name in DOTS:
+        if op.name in names.DOTS:
             sums = [holder for holder in self._registers.holders(op.operands[2]) if holder in taken]
             return self._sum([each for each in taken if each not in sums]) + max(results, self._sum(sums))
         if op.name in _CONSUMES_WHOLE_OPERANDS:
@@ -252,9 +240,14 @@ class _Liveness:
         return sum(map(self._registers.words, values))
 
 
+def _shares_registers(name: str) -> bool:
+    """True if the results of an operation share the registers of its operands."""
+    return named(name).view or named(name).in_place
+
+
 def _is_counted_at(op: Operation) -> bool:
     """True if live words are counted at an operation: it is not interleaved with others."""
     name = op.name
-    if name in ("builtin.module", "tt.func") or name in _SHARES_REGISTERS or name in _ELEMENT_BY_ELEMENT:
+    if name in (names.MODULE, names.FUNCTION) or name in _ELEMENT_BY_ELEMENT or _shares_registers(name):
         return False
-    return not (weights.is_elementwise(name) or name.startswith("ttg.memdesc"))
+    return not (named(name).elementwise or name.startswith("ttg.memdesc"))

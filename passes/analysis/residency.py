@@ -27,6 +27,7 @@ from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.target.targets import Target, target, with_policy
 from triton_linear.passes.analysis.recurrence import carries_state
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words_of
+from triton_linear.passes.operations.names import CONVERT, LOCAL_ALLOC
 
 _WARP_GROUP = 4
 """Triton rounds the total number of warps of all partitions up to a multiple of this."""
@@ -81,10 +82,10 @@ def _resident_ctas(
     warps = own_warps + -(-inside // _WARP_GROUP) * _WARP_GROUP
     if any(_REQUESTED in op.attributes for op in specialised):
         return 1
-    converted = [op for op in ops if op.name == "ttg.convert_layout"]
+    converted = [op for op in ops if op.name == CONVERT]
     words = max((_words_at_once(op, table) for op in converted), default=0)
     registers = max(gpu.policy.likely_registers, words)
-    memory = sum(buffer_bytes(op.results[0].type) for op in ops if op.name == "ttg.local_alloc")
+    memory = sum(buffer_bytes(op.results[0].type) for op in ops if op.name == LOCAL_ALLOC)
     whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
     return max(
         1,

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import RankedTensorType, Type
+from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT, installed_release
 from triton_linear.lowering.plan.element import element_type
@@ -15,10 +16,8 @@ from triton_linear.lowering.planners.tensor_layouts import layouts_for
 from triton_linear.lowering.planners.tensor_memory import THREAD_REGISTERS, TensorAccess, access_of
 from triton_linear.lowering.target.tensor_memory import COL, QUARTER_BASES, SHAPES, WORD_BITS
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of
+from triton_linear.passes.operations.names import MODULE, TENSOR_ALLOC, TENSOR_LOAD, TENSOR_STORE
 
-LOAD: Final = "ttng.tmem_load"
-STORE: Final = "ttng.tmem_store"
-ALLOC: Final = "ttng.tmem_alloc"
 _SPACE: Final = "#ttng.tensor_memory"
 _MOST: Final = "ttg.maxnreg"
 _REGION_REGISTERS: Final = "actualRegisters"
@@ -90,14 +89,14 @@ class TensorSite:
 def site_of(op: Any) -> TensorSite | None:
     """The access of an operation to tensor memory; None for all other operations, and for a load that also
     reduces."""
-    if op.name not in (LOAD, STORE, ALLOC):
+    if op.name not in (TENSOR_LOAD, TENSOR_STORE, TENSOR_ALLOC):
         return None
     results, operands = list(op.results), list(op.operands)
-    tensors = [value for value in (results if op.name == LOAD else operands) if _is_tensor(value)]
-    memories = [value for value in (results if op.name == ALLOC else operands) if _is_memory(value)]
+    tensors = [value for value in (results if op.name == TENSOR_LOAD else operands) if _is_tensor(value)]
+    memories = [value for value in (results if op.name == TENSOR_ALLOC else operands) if _is_memory(value)]
     if len(tensors) != 1 or len(memories) != 1:
         return None
-    return TensorSite(tensors[0].type, memories[0].type, op.name != LOAD, thread_registers(op))
+    return TensorSite(tensors[0].type, memories[0].type, op.name != TENSOR_LOAD, thread_registers(op))
 
 
 def _clocks(access: TensorAccess | Rejected) -> float:
@@ -141,9 +140,9 @@ def thread_registers(op: Any) -> int:
     most, inside, found = THREAD_REGISTERS, op, None
     parent = op.parent
     while parent is not None:
-        if found is None and parent.name in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
+        if found is None and parent.name in (WARP_SPECIALIZE, PARTITIONS):
             found = _region_registers(inside, parent)
-        if parent.name == "builtin.module" and _MOST in parent.attributes:
+        if parent.name == MODULE and _MOST in parent.attributes:
             most = min(most, parent.attributes[_MOST].value)
         inside, parent = parent, parent.parent
     return most if found is None else min(most, found)
@@ -151,11 +150,11 @@ def thread_registers(op: Any) -> int:
 
 def _region_registers(inside: Any, parent: Any) -> int | None:
     """Registers of the region of `parent` that contains `inside`, or None. The default region comes first."""
-    holds = parent if parent.name == "ttg.warp_specialize" else parent.parent
+    holds = parent if parent.name == WARP_SPECIALIZE else parent.parent
     if _REGION_REGISTERS not in holds.attributes:
         return None
     index = 0
-    if parent.name != "ttg.warp_specialize":
+    if parent.name != WARP_SPECIALIZE:
         blocks = [[block == inside.block for block in region.blocks] for region in parent.regions]
         index = 1 + next(number for number, found in enumerate(blocks) if any(found))
     return int(list(holds.attributes[_REGION_REGISTERS])[index])

@@ -7,55 +7,71 @@ as different memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field
 
-from triton_linear.dialect.mlir_adapter import Operation, Type, Value, producers_of
+from triton_linear.dialect.mlir_adapter import Block, Operation, Type, Value, producers_of
+from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.effects import is_impure_code
-from triton_linear.passes.analysis.places import LOOPS, Places
+from triton_linear.passes.analysis.flow import handed_on, reached
+from triton_linear.passes.analysis.places import Places
+from triton_linear.passes.operations.names import CALL, FUNCTION, LOOPS
+from triton_linear.passes.operations.table import named
 
-_LEADS_ON = frozenset(
-    {
-        "arith.select",
-        "tt.addptr",
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.expand_dims",
-        "tt.join",
-        "tt.make_tensor_descriptor",
-        "tt.reinterpret_tensor_descriptor",
-        "tt.reshape",
-        "tt.splat",
-        "tt.split",
-        "tt.trans",
-        "ttg.convert_layout",
-    }
-)
-"""Operations whose results lead to the memory that their pointers lead to."""
-_READS = frozenset(
-    {
-        "amdg.buffer_load",
-        "amdg.buffer_load_to_local",
-        "tt.descriptor_gather",
-        "tt.descriptor_load",
-        "tt.load",
-        "tt.ptr_to_int",
-        "ttg.async_copy_global_to_local",
-        "ttng.async_tma_copy_global_to_local",
-        "ttng.async_tma_gather",
-    }
-)
-"""Operations on pointers or descriptors that write nothing to their memory. A pointer that went through
-integers may come from anywhere."""
-_HANDS_ON = ("scf.", "cf.", "tt.return")
-"""Beginnings of the names of operations that only hand pointers on."""
 _POINTERS = ("!tt.ptr", "!tt.tensordesc")
-_FUNCTION = "tt.func"
 
 Origins = frozenset[Value | None]
 """The arguments that a pointer may come from; None among them if it may come from elsewhere."""
+
+
+@dataclass
+class Pointers:
+    """Where the pointers and descriptors of a module come from. captures: what partitions capture is followed;
+    else it may come from anywhere, as other warps write to it at the same time."""
+
+    producers: Mapping[Value, Operation]
+    captures: bool = False
+    known: dict[Value, Origins] = field(default_factory=dict)
+    types: dict[Type, bool] = field(default_factory=dict)
+
+    def is_one(self, value: Value) -> bool:
+        """True if a value has pointers or descriptors."""
+        known = self.types.get(value.type)
+        if known is None:
+            text = str(value.type)
+            known = self.types[value.type] = any(pointer in text for pointer in _POINTERS)
+        return known
+
+    def origins(self, pointer: Value) -> Origins:
+        """The arguments that a pointer may come from."""
+        if pointer not in self.known:
+            ends = set[Value | None]()
+
+            def sources(value: Value) -> list[Value]:
+                owner = value.owner
+                if isinstance(owner, Block) and owner.owner.operation.name == FUNCTION:
+                    ends.add(value if owner == owner.owner.operation.regions[0].blocks[0] else None)
+                    return []
+                if self.captures and isinstance(owner, Block) and owner.owner.operation.name == PARTITIONS:
+                    return [captured(owner.owner.operation)[value.arg_number]]
+                found = handed_on(value, self.producers)
+                if found is None:
+                    maker = self.producers[value]
+                    found = list(maker.operands) if named(maker.name).leads_on else []
+                found = list(filter(self.is_one, found))
+                if not found:
+                    ends.add(None)
+                return found
+
+            reached([pointer], sources)
+            self.known[pointer] = frozenset(ends)
+        return self.known[pointer]
+
+    def meet(self, one: Value, other: Value) -> bool:
+        """True if two pointers may lead to the same memory."""
+        first, second = self.origins(one), self.origins(other)
+        return None in first | second or not first.isdisjoint(second)
 
 
 @dataclass
@@ -65,36 +81,34 @@ class Writes:
     in which they are written, besides those in loops."""
 
     places: Places
-    producers: dict[Value, Operation]
+    pointers: Pointers
     first: dict[Value | None, int] = field(default_factory=dict)
     unordered: bool = False
-    origins: dict[Value, Origins] = field(default_factory=dict)
-    pointers: dict[Type, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, ops: Sequence[Operation], harmless: Container[Operation]) -> Writes:
         """The writes among `ops`, all operations of a module in their order. `harmless`: calls that write
         nothing to global memory."""
-        found, functions = cls(Places(ops), producers_of(ops)), 0
+        found, functions = cls(Places(ops), Pointers(producers_of(ops))), 0
         for number, op in enumerate(ops):
             if op in harmless:
                 continue
-            if op.name == "tt.call" or is_impure_code(op):
+            if op.name == CALL or is_impure_code(op):
                 found.first.setdefault(None, number)
-            elif op.name == _FUNCTION:
+            elif op.name == FUNCTION:
                 blocks = len(op.regions[0].blocks)
                 functions += blocks > 0
                 found.unordered |= functions > 1 or blocks > 1
-            elif op.name not in _READS and op.name not in _LEADS_ON and not op.name.startswith(_HANDS_ON):
-                for value in filter(found._is_pointer, op.operands):
-                    for origin in found._origins_of(value):
+            elif named(op.name).writes:
+                for value in filter(found.pointers.is_one, op.operands):
+                    for origin in found.pointers.origins(value):
                         found.first.setdefault(origin, number)
         return found
 
     def may_precede(self, load: Operation) -> bool:
         """True if some thread of the kernel may have written to the memory that `load` reads before it runs."""
         end = self._end(load)
-        origins = self._origins_of(load.operands[0])
+        origins = self.pointers.origins(load.operands[0])
         if None in origins:
             return any(number < end for number in self.first.values())
         return any(self.first.get(origin, end) < end for origin in (*origins, None))
@@ -105,46 +119,3 @@ class Writes:
             return math.inf
         loops = [parent for parent in self.places.around(op) if parent.name in LOOPS]
         return self.places.ends[loops[-1]] if loops else self.places.numbers[op]
-
-    def _is_pointer(self, value: Value) -> bool:
-        known = self.pointers.get(value.type)
-        if known is None:
-            text = str(value.type)
-            known = self.pointers[value.type] = any(pointer in text for pointer in _POINTERS)
-        return known
-
-    def _origins_of(self, pointer: Value) -> Origins:
-        known = self.origins.get(pointer)
-        if known is None:
-            known = self.origins[pointer] = frozenset(self._trace(pointer))
-        return known
-
-    def _trace(self, pointer: Value) -> Iterator[Value | None]:
-        """The arguments that a pointer may come from."""
-        pending, seen = [pointer], set[Value]()
-        while pending:
-            value = pending.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            if value in self.origins:
-                yield from self.origins[value]
-                continue
-            op = self.producers.get(value)
-            if op is None:
-                block = value.owner
-                owner = block.owner.operation
-                if owner.name == _FUNCTION and block == owner.regions[0].blocks[0]:
-                    yield value
-                    continue
-                sources = passed_to(value)
-            elif op.name in _LEADS_ON:
-                sources = list(op.operands)
-            elif op.name.startswith("scf."):
-                sources = results_of(op, list(op.results).index(value))
-            else:
-                sources = []
-            sources = [source for source in sources if self._is_pointer(source)]
-            if not sources:
-                yield None
-            pending += sources

@@ -8,22 +8,21 @@ from typing import Final
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import REGISTER
 from triton_linear.passes.analysis.global_memory import GlobalAccess
-from triton_linear.passes.analysis.tensor_memory import ALLOC, LOAD, STORE
 from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.nodes import Kind, OpNode
+from triton_linear.passes.operations import names
 
-COPY: Final = "ttg.async_copy_global_to_local"
 PADDED: Final = "#ttg.padded_shared"
 _VECTORS: Final = "contiguity"
 LOCAL: Final[Mapping[str, str]] = {
-    "ttg.local_alloc": "local store",
-    "ttg.local_store": "local store",
-    "ttg.local_load": "local load",
-    COPY: "copy",
+    names.LOCAL_ALLOC: "local store",
+    names.LOCAL_STORE: "local store",
+    names.LOCAL_LOAD: "local load",
+    names.COPY: "copy",
 }
 TENSOR_MEMORY: Final[Mapping[str, str]] = {
-    LOAD: "tensor memory load",
-    **dict.fromkeys((STORE, ALLOC), "tensor memory store"),
+    names.TENSOR_LOAD: "tensor memory load",
+    **dict.fromkeys((names.TENSOR_STORE, names.TENSOR_ALLOC), "tensor memory store"),
 }
 ON_CHIP: Final = frozenset({*LOCAL, *TENSOR_MEMORY})
 

@@ -10,7 +10,7 @@ from triton_linear.dialect.mlir_adapter import Attribute, Operation
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.registers import estimate
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.widths import are_rows_short
@@ -26,7 +26,7 @@ from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT, LOAD, STORE
 from triton_linear.passes.reductions.held import KeptBits
 
 _WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
@@ -99,13 +99,10 @@ class AssignLayouts(Planning):
             return False
         asked = diagnostics.wanted() and len(scopes) == 1
         registers = estimate(op) if asked else 0.0
-        numbering = Numbering()
-        before = numbering.of(op)
-        for scope, graph, assignment in paying:
-            encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
-            Rewriter(graph, [node.op for node in scope.ops], encodings, assignment.again).run()
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with other layouts would not compute the same")
+        with Numbering().same(op, "other layouts"):
+            for scope, graph, assignment in paying:
+                encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
+                Rewriter(graph, [node.op for node in scope.ops], encodings, assignment.again).run()
         was = sum(found.before.clocks for _, _, found in paying)
         becomes = sum(found.after.clocks for _, _, found in paying)
         op.attributes[ll.ASSIGNED] = Attribute.parse(f"[{was:.1f}, {becomes:.1f}]", op.context)
@@ -146,7 +143,7 @@ _EQUAL = 1.001
 
 def _is_short(op: Operation) -> bool:
     """Whether an operation accesses rows that are shorter than a vector."""
-    if op.name not in ("tt.load", "tt.store") or not (shape := shape_of(op.operands[0].type)):
+    if op.name not in (LOAD, STORE) or not (shape := shape_of(op.operands[0].type)):
         return False
     return len(shape) > 1 and are_rows_short(shape, pointee_bytes(op.operands[0].type))
 

@@ -20,7 +20,7 @@ from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess, fastest_dimension, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.analysis.tensor_memory import site_of
-from triton_linear.passes.assignment.anchors import COPY, LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
+from triton_linear.passes.assignment.anchors import LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
 from triton_linear.passes.assignment.draft import Draft
 from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Reduction
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
@@ -28,11 +28,11 @@ from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
 from triton_linear.passes.assignment.shape_change import ShapeChange
 from triton_linear.passes.framework.layouts import LayoutTable
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 from triton_linear.passes.reductions.held import KeptBits
-from triton_linear.passes.reductions.region import REDUCE, must_stay
+from triton_linear.passes.reductions.region import must_stay
 
-_SHAPED = frozenset({"tt.expand_dims", "tt.broadcast"})
 _UNTIED = frozenset({"tt.assert"})
 
 
@@ -63,28 +63,29 @@ class _Builder(Draft):
 
     def _visit(self, op: OpNode) -> None:
         name = op.name
-        if name == "builtin.module":
+        if name == names.MODULE:
             return
-        frequency = 1.0 if name == "tt.func" else self.frequencies.of(op.block)
-        if weights.is_elementwise(name) and op.results:  # most are
+        known = named(name)
+        frequency = 1.0 if name == names.FUNCTION else self.frequencies.of(op.block)
+        if known.elementwise and op.results:  # most are
             self._elementwise(op, frequency)
-        elif name == CONVERT:
+        elif name == names.CONVERT:
             self._convert(op, frequency)
-        elif name == "scf.for":
+        elif name == names.FOR:
             self._loop(op)
-        elif name in ("scf.if", "tt.func"):
-            self._results_in_own_groups(op, pinned=name == "tt.func")
-        elif name == "scf.yield":
+        elif name in (names.IF, names.FUNCTION):
+            self._results_in_own_groups(op, pinned=name == names.FUNCTION)
+        elif name == names.YIELD:
             self._yield(op)
-        elif name == "tt.load" and self._takes_tensors(op):
+        elif name == names.LOAD and self._takes_tensors(op):
             self._load(op, frequency)
-        elif name == "tt.store" and self._takes_tensors(op):
+        elif name == names.STORE and self._takes_tensors(op):
             self._store(op, frequency)
         elif name in ON_CHIP and self._local(op, frequency):
             pass
-        elif name == REDUCE:
+        elif name == names.REDUCE:
             self._reduce(op, frequency)
-        elif name in _SHAPED:
+        elif known.recomputed:
             self._shape_change(op, frequency)
         elif name in SHAPE_CHANGES and self._changes_shape(op):
             pass
@@ -112,7 +113,7 @@ class _Builder(Draft):
         results = [kind for result in op.results if (kind := result.kind) is not None]
         if not results:
             return
-        if op.name == "arith.constant" and not op.attributes["value"].is_splat:
+        if op.name == names.CONSTANT and not op.attributes["value"].is_splat:
             self._pin(op)
             return
         tensors = [(i, kind) for i, operand in enumerate(op.operands) if (kind := operand.kind) is not None]
@@ -125,7 +126,7 @@ class _Builder(Draft):
         kind = results[0]
         widest = max([k.bits for _, k in tensors] + [k.bits for k in results])
         group = self._new_group(kind)
-        cast = weights.is_cast(op.name)
+        cast = named(op.name).cast
         for index, operand in tensors:
             narrow = cast and operand.bits < widest
             self._require_operand(op, index, group.find(), tie=not narrow)
@@ -162,7 +163,7 @@ class _Builder(Draft):
                 if pinned:
                     group.anchors.append(Anchor(op.name, op))
                 self._add_value(result, group)
-        if op.name not in ("scf.for", PARTITIONS):
+        if op.name not in (names.FOR, PARTITIONS):
             for region in op.regions:
                 for block in region.blocks:
                     self._own_in_groups(block.arguments)
@@ -186,7 +187,7 @@ class _Builder(Draft):
 
     def _yield(self, op: OpNode) -> None:
         parent = op.parent
-        if parent is None or parent.name not in ("scf.for", "scf.if"):
+        if parent is None or parent.name not in (names.FOR, names.IF):
             self._pin(op)
             return
         for index, result in enumerate(parent.results):
@@ -222,8 +223,8 @@ class _Builder(Draft):
         """Add an access to shared or tensor memory; False if this package does not model the access."""
         if op.name in TENSOR_MEMORY:
             return self._tensor_memory(op, frequency)
-        operands, is_load = list(op.operands), op.name == "ttg.local_load"
-        if len(operands) < (1 if is_load or op.name == "ttg.local_alloc" else 2):
+        operands, is_load = list(op.operands), op.name == names.LOCAL_LOAD
+        if len(operands) < (1 if is_load or op.name == names.LOCAL_ALLOC else 2):
             return False
         tensor = op.results[0] if is_load else operands[0]
         memory = operands[0] if is_load else operands[1] if len(operands) > 1 else op.results[0]
@@ -232,7 +233,7 @@ class _Builder(Draft):
             return False
         copied = None
         size = kind.type.memory_bytes
-        if op.name == COPY:
+        if op.name == names.COPY:
             copied = self._global_side(op, operands[2] if len(operands) > 2 else None, is_store=False)
             size = copied.element_bytes
             if not sees_vectors(op, kind, copied):
@@ -340,7 +341,7 @@ class _Builder(Draft):
             return
         group = self._new_group(kind)
         self._add_value(op.results[0], group)
-        path = (op.attributes["axis"].value,) if op.name == "tt.expand_dims" else ()
+        path = (op.attributes["axis"].value,) if op.name == names.EXPAND else ()
         self._require_operand(op, 0, group, path)
 
     def _changes_shape(self, op: OpNode) -> bool:

@@ -18,6 +18,7 @@ from triton_linear.passes.analysis.addressing import constancy
 from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use, Work
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.scopes import Facts, Scope
+from triton_linear.passes.operations.names import EXPAND
 from triton_linear.passes.reductions.held import KeptBits
 
 
@@ -176,7 +177,7 @@ class Draft:
             if clocks:
                 key = path, recipe.kind.shape, self._constancy(value)
                 work[key] = work.get(key, 0.0) + clocks
-            if recipe.op.name == "tt.expand_dims":
+            if recipe.op.name == EXPAND:
                 path = (*path, recipe.op.attributes["axis"].value)
             for operand in recipe.op.operands:
                 if operand.kind is not None:

@@ -18,7 +18,7 @@ from triton_linear.passes.assignment.candidates import Candidate, Candidates
 from triton_linear.passes.assignment.costs import INFINITE, AssignmentCosts
 from triton_linear.passes.assignment.graph import Edge, Graph, Group, Recipe
 from triton_linear.passes.assignment.solve import Problem, Solution, Table, solve
-from triton_linear.passes.framework.verifiers import DOTS
+from triton_linear.passes.operations.names import DOTS
 
 
 @dataclass(frozen=True, slots=True)

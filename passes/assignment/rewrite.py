@@ -17,21 +17,18 @@ from triton_linear.dialect.mlir_adapter import (
     Attribute,
     DenseElementsAttr,
     InsertionPoint,
-    Location,
     Operation,
-    RankedTensorType,
     Type,
     Value,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis import weights
 from triton_linear.passes.assignment.candidates import sliced
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.nodes import OpNode, ValueNode
 from triton_linear.passes.framework import provenance
-from triton_linear.passes.framework.verifiers import CONVERT
-
-_DISPOSABLE = frozenset({"tt.expand_dims", "tt.broadcast", CONVERT})
+from triton_linear.passes.framework.building import create, tensor
+from triton_linear.passes.operations.names import CONSTANT, CONVERT, EXPAND
+from triton_linear.passes.operations.table import named
 
 
 @dataclass
@@ -83,9 +80,7 @@ class Rewriter:
         key = value.type, encoding
         type_ = self.types.get(key)
         if type_ is None:
-            old, context = value.type, value.type.context
-            attribute = Attribute.parse(encoding, context)
-            type_ = RankedTensorType.get(old.shape, old.element_type, attribute, Location.unknown(context))
+            type_ = tensor(value.type, encoding)
             self.types[key] = type_
         return type_
 
@@ -123,9 +118,7 @@ class Rewriter:
             ip, location = InsertionPoint.after(owner.op), owner.op.location
         else:
             ip, location = InsertionPoint.at_block_begin(value.value.owner), user.op.location
-        conversion = Operation.create(
-            CONVERT, results=[self._type(value, encoding)], operands=[value.value], loc=location, ip=ip
-        )
+        conversion = create(CONVERT, [value.value], [self._type(value, encoding)], ip, location)
         self.new.append(conversion)
         self.converted[key] = conversion.results[0]
         return conversion.results[0]
@@ -143,7 +136,7 @@ class Rewriter:
         recipe = self.graph.recipes[value]
         op = recipe.op
         operands = encoding
-        if op.name == "tt.expand_dims":
+        if op.name == EXPAND:
             operands = sliced(encoding, (op.attributes["axis"].value,))
         resolved = [self.graph.resolve(operand) for operand in op.operands]
         taken = [
@@ -163,7 +156,7 @@ class Rewriter:
             clone.operands[index] = operand
         type_ = self._type(value, encoding)
         clone.results[0].set_type(type_)
-        if op.name == "arith.constant":
+        if op.name == CONSTANT:
             splat = op.attributes["value"].get_splat_value()
             clone.attributes["value"] = DenseElementsAttr.get_splat(type_, splat)
         self.new.append(clone)
@@ -209,6 +202,7 @@ def _is_used(value: Value) -> bool:
 
 
 def _is_disposable(op: Operation) -> bool:
-    if op.name in _DISPOSABLE:
+    known = named(op.name)
+    if known.recomputed or op.name == CONVERT:
         return True
-    return weights.is_elementwise(op.name) and len(op.regions) == 0 and len(op.results) > 0
+    return known.elementwise and len(op.regions) == 0 and len(op.results) > 0

@@ -19,6 +19,7 @@ from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.assignment.nodes import BlockNode, OpNode, ValueNode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NUM_WARPS, ctas_of
+from triton_linear.passes.operations.names import CALL, FUNCTION
 
 
 @dataclass(eq=False)
@@ -50,7 +51,7 @@ def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
         home.ops.extend(nodes)
         return [home]
     # Which warps run a function depends on its callers, and a new layout may need a barrier of all of them.
-    called = {node.attributes["callee"].value for node in nodes if node.name == "tt.call"}
+    called = {node.attributes["callee"].value for node in nodes if node.name == CALL}
     scopes, nowhere, of_block = [home], Scope(home.warps), dict[BlockNode, Scope]()
     for node in nodes:
         scope = home if node.block is None else of_block[node.block]
@@ -58,7 +59,7 @@ def scopes_of(nodes: Sequence[OpNode]) -> list[Scope]:
         if node.name == PARTITIONS and scope is home:
             assert node.parent is not None  # the operation is only valid inside ttg.warp_specialize
             warps = warps_of_partitions(node.parent.op)
-        elif node.name == "tt.func" and node.attributes["sym_name"].value in called:
+        elif node.name == FUNCTION and node.attributes["sym_name"].value in called:
             diagnostics.remark(
                 node.op,
                 "layouts of the function are not assigned: it is called in a module with warp-specialised "

@@ -9,8 +9,9 @@ from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.operations.names import JOIN, RESHAPE, SPLIT, TRANS
 
-NAMES = frozenset({"tt.trans", "tt.reshape", "tt.join", "tt.split"})
+NAMES = frozenset({TRANS, RESHAPE, JOIN, SPLIT})
 _REORDERS = ("allow_reorder", "efficient_layout")
 
 
@@ -29,24 +30,24 @@ class ShapeChange:
         """The shape change that `op` is; None for a reshape that may move elements."""
         if any(name in op.attributes for name in _REORDERS):
             return None
-        order = tuple(op.attributes["order"]) if op.name == "tt.trans" else ()
+        order = tuple(op.attributes["order"]) if op.name == TRANS else ()
         return cls(op.name, tuple(op.operands[0].type.shape), tuple(op.results[0].type.shape), order)
 
     def forward(self, layout: LinearLayout) -> LinearLayout | None:
         """The layout of the results if the operands have `layout`; None if no layout fits."""
-        if self.name == "tt.trans":
+        if self.name == TRANS:
             return transfer.trans(layout, self.order)
-        if self.name == "tt.reshape":
+        if self.name == RESHAPE:
             return transfer.reshape(layout, self.result)
-        return transfer.join(layout) if self.name == "tt.join" else transfer.split(layout)
+        return transfer.join(layout) if self.name == JOIN else transfer.split(layout)
 
     def backward(self, layout: LinearLayout) -> LinearLayout | None:
         """The layout of the operands if the results have `layout`; None if no layout fits."""
-        if self.name == "tt.trans":
+        if self.name == TRANS:
             operand: LinearLayout | None = transfer.trans_backward(layout, self.order)
-        elif self.name == "tt.reshape":
+        elif self.name == RESHAPE:
             operand = transfer.reshape_backward(layout, self.operand)
-        elif self.name == "tt.join":
+        elif self.name == JOIN:
             operand = transfer.join_backward(layout)
         else:
             operand = transfer.split_backward(layout)

@@ -16,13 +16,14 @@ from triton_linear.passes.contraction.order import Order
 from triton_linear.passes.contraction.region import Stuck
 from triton_linear.passes.contraction.ties import extents
 from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.operations.names import BUFFER_LOAD, BUFFER_STORE, COPY, LOAD, STORE
 
 ACCESSES: Mapping[str, tuple[int, int, bool]] = {
-    "tt.load": (0, 1, False),
-    "tt.store": (0, 2, True),
-    "ttg.async_copy_global_to_local": (0, 2, False),
-    "amdg.buffer_load": (1, 3, False),
-    "amdg.buffer_store": (2, 4, True),
+    LOAD: (0, 1, False),
+    STORE: (0, 2, True),
+    COPY: (0, 2, False),
+    BUFFER_LOAD: (1, 3, False),
+    BUFFER_STORE: (2, 4, True),
 }
 """For each access: the number of the operand that is its pointers or offsets, the number of its mask, and
 whether it stores. Optional operands count. The operand before offsets is their base pointer."""

@@ -13,7 +13,7 @@ from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.axis import AxisAnalysis
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.contraction import proof
 from triton_linear.passes.contraction.accesses import dearer
@@ -24,9 +24,8 @@ from triton_linear.passes.contraction.ties import extents
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import Planning, unfit
-from triton_linear.passes.framework.verifiers import CONVERT, DOTS
+from triton_linear.passes.operations.names import CONVERT, DOTS, REDUCE
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
-from triton_linear.passes.reductions.region import REDUCE
 
 
 @dataclass(frozen=True)
@@ -218,16 +217,14 @@ class _Search:
     def _apply(self, plan: _Plan) -> None:
         """Rewrite the module, and prove it."""
         numbering = Numbering()
-        before = numbering.of(self.root)
         permuter = Permuter(plan.region, plan.order)
-        permuter.run()
-        for end in plan.region.ends:
-            permuter.reorder(end, self.candidates[end], plan.order)
-        if plan.start is not None:
-            permuter.reorder(plan.start, self.candidates[plan.start], inverse(plan.order), begins=True)
-        permuter.sweep()
-        ops = operations(self.root)
-        numbering.erased = proof.check(ops, plan.order, permuter.claims, permuter.erased)
-        if numbering.of(self.root) != before:
-            raise NotEquivalent("the module with another order would not compute the same")
+        with numbering.same(self.root, "another order"):
+            permuter.run()
+            for end in plan.region.ends:
+                permuter.reorder(end, self.candidates[end], plan.order)
+            if plan.start is not None:
+                permuter.reorder(plan.start, self.candidates[plan.start], inverse(plan.order), begins=True)
+            permuter.sweep()
+            ops = operations(self.root)
+            numbering.erased = proof.check(ops, plan.order, permuter.claims, permuter.erased)
         self.root.attributes[ll.PERMUTED] = UnitAttr.get(self.root.context)

@@ -19,15 +19,17 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.passes.analysis.addresses import HINTS
+from triton_linear.passes.analysis.flow import reached
 from triton_linear.passes.contraction.order import Order, images, inverse
 from triton_linear.passes.contraction.ties import Invariance, Ties, extents, ties
 from triton_linear.passes.framework.proofs import NotProved
 from triton_linear.passes.framework.shape_changes import Moved, follow, places
+from triton_linear.passes.operations.names import CONSTANT, RANGE, SHIFT_LEFT, YIELD
 
 _ARITHMETIC = {
     "arith.andi": operator.and_,
     "arith.ori": operator.or_,
-    "arith.shli": operator.lshift,
+    SHIFT_LEFT: operator.lshift,
     "arith.shrui": operator.rshift,
 }
 
@@ -56,15 +58,7 @@ def check(
 
 def _between(result: Value, source: Value, producers: Mapping[Value, Operation]) -> set[Value]:
     """The values that `result` is computed from, up to and without `source`."""
-    seen: set[Value] = set()
-    pending = [result]
-    while pending:
-        value = pending.pop()
-        if value == source or value in seen:
-            continue
-        seen.add(value)
-        pending += producers[value].operands
-    return seen
+    return reached([result], lambda value: () if value == source else producers[value].operands) - {source}
 
 
 def _check_ties(op: Operation, claims: Mapping[Value, int], same: Invariance) -> None:
@@ -73,7 +67,7 @@ def _check_ties(op: Operation, claims: Mapping[Value, int], same: Invariance) ->
     values = [*op.operands, *op.results, *arguments]
     claimed = [(value, claims[value]) for value in values if value in claims]
     # The operands of a yield are tied to the results of its loop or branch.
-    ties_it = op.parent.operation if op.name == "scf.yield" else op
+    ties_it = op.parent.operation if op.name == YIELD else op
     tied = ties(ties_it) if claimed else Ties()
     for place in claimed:
         together = tied.of(place)
@@ -101,7 +95,7 @@ def _check_change(
         raise NotProved("an order is changed twice")
     goes = order if result in claims else inverse(order)
     begins = producers.get(source)  # None for a value that a loop carries
-    if begins is not None and begins.name == "tt.make_range" and producers[result].name in _ARITHMETIC:
+    if begins is not None and begins.name == RANGE and producers[result].name in _ARITHMETIC:
         numbers = range(begins.attributes["start"].value, begins.attributes["end"].value)
         same = _evaluate(result, source, numbers, producers) == [numbers[i] for i in images(goes)]
     else:
@@ -119,7 +113,7 @@ def _evaluate(
     if value == source:
         return list(numbers)
     op = producers[value]
-    if op.name == "arith.constant":
+    if op.name == CONSTANT:
         return [op.attributes["value"].get_splat_value().value] * len(numbers)
     if op.name not in _ARITHMETIC:
         raise NotProved(f"'{op.name}' is not known to change an order")

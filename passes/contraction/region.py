@@ -15,8 +15,9 @@ from dataclasses import field
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.contraction.ties import Invariance, Place, is_pure, ties
+from triton_linear.passes.operations.names import FOR, IF, RANGE, YIELD
 
-_LOOPS = frozenset({"scf.for", "scf.if"})
+_LOOPS = frozenset({FOR, IF})
 
 
 class Stuck(Exception):
@@ -35,7 +36,7 @@ class ModuleIndex:
         self.producers = producers_of(self.ops)
         self.same = Invariance(self.producers)
         for op in self.ops:
-            if op.name == "scf.yield" and op.parent.operation.name in _LOOPS:
+            if op.name == YIELD and op.parent.operation.name in _LOOPS:
                 continue  # the loop or branch counts as the user of these operands
             for operand in op.operands:
                 self.users.setdefault(operand, []).append(op)
@@ -104,7 +105,7 @@ class Region:
             self._change(value, axis, made=True)
             return
         self.twins[value] = axis
-        if op.name == "tt.make_range":
+        if op.name == RANGE:
             if op.attributes["start"].value != 0:
                 raise Stuck("a range does not begin at zero")
             return

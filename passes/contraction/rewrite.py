@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field
 
-from triton_linear.dialect.encodings import layout_of, linear_encoding_text, transfer
+from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.mlir_adapter import (
-    Attribute,
     DenseElementsAttr,
     InsertionPoint,
     IntegerAttr,
     Location,
     Operation,
-    RankedTensorType,
-    Type,
     Value,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.contraction.order import Order, runs, shifts
 from triton_linear.passes.contraction.region import Region
 from triton_linear.passes.contraction.ties import ties
+from triton_linear.passes.framework.building import made, shaped, transposed
+from triton_linear.passes.operations.names import CONSTANT, FOR, RANGE, RESHAPE, SHIFT_LEFT, YIELD
 
 
 @dataclass
@@ -81,19 +79,19 @@ class Permuter:
         for op in module.ops:
             if op in region.ends or (op in region.may_end and op.results[0] not in region.changed):
                 continue
-            if op.name == "scf.yield" or any(v in region.changed for v in (*op.operands, *op.results)):
+            if op.name == YIELD or any(v in region.changed for v in (*op.operands, *op.results)):
                 inside.append(op)
         return inside
 
     def _use_twins(self, op: Operation) -> None:
         region = self.region
-        if op.name == "scf.yield":
+        if op.name == YIELD:
             for index, operand in enumerate(op.operands):
                 parent = op.parent.operation
                 if index < len(parent.results) and parent.results[index] in region.changed:
                     op.operands[index] = self.twin(operand)
             return
-        if op.name == "scf.for":
+        if op.name == FOR:
             for index, result in enumerate(op.results):
                 if result in region.changed:
                     op.operands[3 + index] = self.twin(op.operands[3 + index])
@@ -107,7 +105,7 @@ class Permuter:
 
     def _make_twin(self, value: Value) -> Value:
         op = self.region.module.producers[value]
-        if op.name == "tt.make_range":
+        if op.name == RANGE:
             result = permuted_range(value, self.order, InsertionPoint.after(op))
             self.erased[result] = value
             return result
@@ -126,7 +124,7 @@ def permuted_range(value: Value, order: Order, ip: InsertionPoint) -> Value:
     for distance, mask in shifts(order).items():
         part = _binary("arith.andi", value, _constant(value, mask, ip), ip)
         if distance > 0:
-            part = _binary("arith.shli", part, _constant(value, distance, ip), ip)
+            part = _binary(SHIFT_LEFT, part, _constant(value, distance, ip), ip)
         elif distance < 0:
             part = _binary("arith.shrui", part, _constant(value, -distance, ip), ip)
         permuted = part if permuted is None else _binary("arith.ori", permuted, part, ip)
@@ -140,52 +138,28 @@ def reordered(value: Value, axis: int, order: Order, ip: InsertionPoint) -> Valu
     groups = list(runs(order))
     split = (*shape[:axis], *(1 << size for _, _, size in groups), *shape[axis + 1 :])
     last_first = sorted(range(len(groups)), key=lambda index: -groups[index][1])
-    transposed = (
+    transposed_axes = (
         *range(axis),
         *(axis + index for index in last_first),
         *range(axis + len(groups), len(split)),
     )
     layout = layout_of(str(value.type.encoding), shape)
     apart = transfer.reshape(layout, split)
-    moved = transfer.trans(apart, transposed)
+    moved = transfer.trans(apart, transposed_axes)
     back = transfer.reshape(moved, shape)
-    steps = [
-        ("tt.reshape", split, apart, None),
-        ("tt.trans", tuple(split[i] for i in transposed), moved, f"array<i32: {str(transposed)[1:-1]}>"),
-        ("tt.reshape", shape, back, None),
-    ]
-    for name, sizes, placed, attribute in steps:
-        encoding = Attribute.parse(linear_encoding_text(placed), value.type.context)
-        place = Location.unknown(value.type.context)
-        type_ = RankedTensorType.get(sizes, value.type.element_type, encoding, place)
-        attributes = {} if attribute is None else {"order": Attribute.parse(attribute, value.type.context)}
-        value = _create(name, type_, [value], attributes, ip)
-    return value
+    place = Location.unknown(value.type.context)
+    value = shaped(RESHAPE, value, apart, ip, place)
+    return shaped(RESHAPE, transposed(value, transposed_axes, moved, ip, place), back, ip, place)
 
 
 def _constant(like: Value, number: int, ip: InsertionPoint) -> Value:
     splat = IntegerAttr.get(like.type.element_type, number)
     attributes = {"value": DenseElementsAttr.get_splat(like.type, splat)}
-    return _create("arith.constant", like.type, [], attributes, ip)
+    return made(CONSTANT, [], like.type, ip, Location.unknown(like.type.context), attributes)
 
 
 def _binary(name: str, left: Value, right: Value, ip: InsertionPoint) -> Value:
-    return _create(name, left.type, [left, right], {}, ip)
-
-
-def _create(
-    name: str, type_: Type, operands: Sequence[Value], attributes: dict[str, Attribute], ip: InsertionPoint
-) -> Value:
-    op = Operation.create(
-        name,
-        results=[type_],
-        operands=list(operands),
-        attributes=attributes,
-        loc=Location.unknown(type_.context),
-        ip=ip,
-    )
-    result: Value = op.results[0]
-    return result
+    return made(name, [left, right], left.type, ip, Location.unknown(left.type.context))
 
 
 def _is_used(value: Value) -> bool:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import OpaqueType, Operation, RankedTensorType, Type, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis import weights
-from triton_linear.passes.framework.verifiers import CONVERT
-from triton_linear.passes.reductions.region import COMMUTATIVE
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
 Place = tuple[Value, int]
 """An axis of a value."""
@@ -57,9 +56,9 @@ def rank(value: Value) -> int:
 
 def is_pure(op: Operation) -> bool:
     """True if an operation can be cloned on permuted operands."""
-    if op.name in ("tt.expand_dims", "tt.broadcast"):
+    if op.name in (names.EXPAND, names.BROADCAST):
         return True
-    return weights.is_elementwise(op.name) and len(op.regions) == 0
+    return named(op.name).elementwise and len(op.regions) == 0
 
 
 def ties(op: Operation) -> Ties:
@@ -67,7 +66,7 @@ def ties(op: Operation) -> Ties:
     rule = _RULES.get(op.name)
     if rule is not None:
         return rule(op)
-    if weights.is_elementwise(op.name) and len(op.regions) == 0:
+    if named(op.name).elementwise and len(op.regions) == 0:
         return _elementwise(op)
     return Ties()
 
@@ -152,7 +151,7 @@ def _is_symmetric(op: Operation) -> bool:
         return False
     combine, end = (view.operation for view in block.operations)
     takes_both = set(combine.operands) == set(block.arguments)
-    return combine.name in COMMUTATIVE and takes_both and bool(end.operands[0] == combine.results[0])
+    return named(combine.name).commutes and takes_both and bool(end.operands[0] == combine.results[0])
 
 
 def _scan(op: Operation) -> Ties:
@@ -204,31 +203,31 @@ def _order_free(op: Operation) -> Ties:
 
 
 _RULES: Mapping[str, Callable[[Operation], Ties]] = {
-    CONVERT: _elementwise,
-    "amdg.buffer_load": _buffer,
-    "amdg.buffer_store": _buffer,
-    "arith.constant": _constant,
-    "scf.for": _loop,
-    "scf.if": _branch,
-    "tt.broadcast": _broadcast,
+    names.CONVERT: _elementwise,
+    names.BUFFER_LOAD: _buffer,
+    names.BUFFER_STORE: _buffer,
+    names.CONSTANT: _constant,
+    names.FOR: _loop,
+    names.IF: _branch,
+    names.BROADCAST: _broadcast,
     "tt.dot": _dot,
     "tt.dot_scaled": _dot,
-    "tt.expand_dims": _expand_dims,
-    "tt.load": _access,
-    "tt.make_range": lambda op: Ties(),
-    "tt.reduce": _reduce,
-    "tt.scan": _scan,
-    "tt.store": _access,
-    "tt.trans": _trans,
-    "ttg.async_copy_global_to_local": _copy,
-    "ttg.local_alloc": _elementwise,
-    "ttg.local_dealloc": _order_free,
-    "ttg.local_load": _elementwise,
-    "ttg.local_store": _copy,
+    names.EXPAND: _expand_dims,
+    names.LOAD: _access,
+    names.RANGE: lambda op: Ties(),
+    names.REDUCE: _reduce,
+    names.SCAN: _scan,
+    names.STORE: _access,
+    names.TRANS: _trans,
+    names.COPY: _copy,
+    names.LOCAL_ALLOC: _elementwise,
+    names.LOCAL_DEALLOC: _order_free,
+    names.LOCAL_LOAD: _elementwise,
+    names.LOCAL_STORE: _copy,
     "ttg.memdesc_index": _index,
-    "ttg.memdesc_trans": _trans,
-    "ttng.warp_group_dot": _dot,
-    "ttng.warp_group_dot_wait": _operand_by_operand,
+    names.MEMORY_TRANS: _trans,
+    names.WARP_GROUP_DOT: _dot,
+    names.WARP_GROUP_WAIT: _operand_by_operand,
 }
 
 
@@ -253,9 +252,9 @@ class Invariance:
         if extents(value.type)[axis] == 1:
             return True
         op = self.producers.get(value)
-        if op is None or not (is_pure(op) or op.name == CONVERT) or op.name == "tt.make_range":
+        if op is None or not (is_pure(op) or op.name == names.CONVERT) or op.name == names.RANGE:
             return False
         tied = ties(op).of((value, axis))
         if tied is None:
-            return bool(op.name == "tt.broadcast")
+            return bool(op.name == names.BROADCAST)
         return all(self(other, along) for other, along in tied if other != value)

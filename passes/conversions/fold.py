@@ -10,7 +10,6 @@ from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Block,
     DenseElementsAttr,
-    InsertionPoint,
     Operation,
     Type,
     Value,
@@ -21,14 +20,15 @@ from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.conversion import conversion as conversion_between
 from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.building import create
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 from triton_linear.passes.framework.planning import exact_field
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations import names
 from triton_linear.passes.reductions.held import KeptBits
 
 # Operations that lower by the layout of their operand or result, whatever kind of encoding states it.
-_TAKES_EITHER = frozenset({"ttg.local_store", "ttg.local_alloc", "tt.print", "tt.unsplat"})
-_GIVES_EITHER = frozenset({"ttg.local_load", "tt.make_range"})
+_TAKES_EITHER = frozenset({names.LOCAL_STORE, names.LOCAL_ALLOC, "tt.print", "tt.unsplat"})
+_GIVES_EITHER = frozenset({names.LOCAL_LOAD, names.RANGE})
 
 
 def same_map(a: LinearLayout, b: LinearLayout) -> bool:
@@ -68,7 +68,7 @@ class FoldConversions(Pass):
         if pass_.plans.lowered is None:
             pass_.plans.lowered = provenance.numbers(ops)
         held = KeptBits.of(op, pass_, exact=self.exact).held
-        conversions = [inner for inner in ops if inner.name == CONVERT and inner.results[0] not in held]
+        conversions = [inner for inner in ops if inner.name == names.CONVERT and inner.results[0] not in held]
         fold = _Fold(producers_of(ops))
         for conversion in conversions:
             fold.visit(conversion)
@@ -99,12 +99,12 @@ class _Fold:
 
     def bypass_conversions(self, conversion: Operation) -> None:
         """Convert what the operand was converted from, where that is less work in all."""
-        while (inner := self.producers.get(conversion.operands[0])) is not None and inner.name == CONVERT:
+        while (inner := self.producers.get(conversion.operands[0])) is not None and inner.name == names.CONVERT:
             source, middle, final = inner.operands[0].type, inner.results[0].type, conversion.results[0].type
             if not (source == final or self.same_layout(source, final)):
                 # One block runs as often as itself; a conversion in front of a loop costs less than one in it.
                 users = [use.owner.operation for use in inner.results[0].uses]
-                together = all(user.name == CONVERT and user.block == inner.block for user in users)
+                together = all(user.name == names.CONVERT and user.block == inner.block for user in users)
                 shorter = conversion.block == inner.block and self.no_farther(source, middle, final)
                 if not (together or shorter):
                     return
@@ -132,9 +132,9 @@ class _Fold:
         wanted = conversion.results[0].type
         if producer is None:
             return None
-        if producer.name == "tt.splat":
+        if producer.name == names.SPLAT:
             operands, attributes = [producer.operands[0]], {}
-        elif producer.name == "arith.constant":
+        elif producer.name == names.CONSTANT:
             value = producer.attributes["value"]
             if not (isinstance(value, DenseElementsAttr) and value.is_splat):
                 return None
@@ -144,16 +144,9 @@ class _Fold:
             return None
         if ll.RESULTS in conversion.attributes:
             attributes[ll.RESULTS] = conversion.attributes[ll.RESULTS]
-        made = Operation.create(
-            producer.name,
-            results=[wanted],
-            operands=operands,
-            attributes=attributes,
-            loc=producer.location,
-            ip=InsertionPoint(conversion),
-        )
-        self.producers[made.results[0]] = made
-        return made.results[0]
+        splat = create(producer.name, operands, [wanted], conversion, producer.location, attributes)
+        self.producers[splat.results[0]] = splat
+        return splat.results[0]
 
     def identical(self, conversion: Operation) -> Value | None:
         """The result of an earlier conversion of the same value to the same type that dominates this one."""
@@ -192,7 +185,7 @@ class _Fold:
         op.erase()
         if (
             producer is not None
-            and producer.name in ("tt.splat", "arith.constant")
+            and producer.name in (names.SPLAT, names.CONSTANT)
             and not list(producer.results[0].uses)
         ):
             producer.erase()

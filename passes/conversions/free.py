@@ -17,7 +17,8 @@ from triton_linear.passes.analysis.influence import deciding_values
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
+from triton_linear.passes.framework.verifiers import Verifier, every_conversion_is_decided
+from triton_linear.passes.operations.names import CONVERT
 
 _DECIDES = "it leads to an address, a mask, an index or a branch, all of which must be right"
 

@@ -32,6 +32,7 @@ from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
+from triton_linear.passes.framework.building import made
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import (
     UNORDERED,
@@ -42,10 +43,10 @@ from triton_linear.passes.framework.planning import (
     warps_of,
 )
 from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_gather_is_decided
+from triton_linear.passes.framework.verifiers import Verifier, every_gather_is_decided
+from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION, GATHER
 from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
 
-GATHER = "tt.gather"
 _AGREE = "lanes that hold copies are to take that of the same one of them"
 
 
@@ -95,7 +96,7 @@ class LowerGathers(Planning):
         gpu = self.gpu(op, pass_)
         if gpu is None:
             return False
-        names = {inner.attributes["sym_name"].value for inner in ops if inner.name == "tt.func"}
+        names = {inner.attributes["sym_name"].value for inner in ops if inner.name == FUNCTION}
         partial, raw = PartialCode.find(ops), accumulators(ops)
         choice = _Choice(gpu, self.scratch_limit, partial, ctas_of(op), warps_of(op))
         held = KeptBits.of(op, pass_, exact=self.exact).held
@@ -272,29 +273,14 @@ class _Stubs:
         attributes = {"callee": FlatSymbolRefAttr.get(symbol, gather.context)}
         if ll.RESULTS in gather.attributes and type_ == before.type:
             attributes[ll.RESULTS] = gather.attributes[ll.RESULTS]
-        call = Operation.create(
-            "tt.call",
-            results=[type_],
-            operands=[way.source, way.index],
-            attributes=attributes,
-            loc=gather.location,
-            ip=InsertionPoint(gather),
-        )
-        result = call.results[0]
+        result = made(CALL, [way.source, way.index], type_, gather, gather.location, attributes)
         if type_ != before.type:
             for user in [use.owner.operation for use in before.uses]:
                 if user.name == CONVERT:
                     user.operands[0] = result
                     ll.undecide(user)
             if list(before.uses):
-                result = Operation.create(
-                    CONVERT,
-                    results=[before.type],
-                    operands=[result],
-                    attributes={},
-                    loc=gather.location,
-                    ip=InsertionPoint(gather),
-                ).results[0]
+                result = made(CONVERT, [result], before.type, gather, gather.location)
         before.replace_all_uses_with(result)
         gather.erase()
         for conversion in way.spared:
@@ -337,7 +323,7 @@ class _Stubs:
             f'function_type = ({source}, {index}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
         )
         attributes = ", ".join([*entries, "noinline = true"])
-        text = f'"tt.func"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {gather.location}'
+        text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {gather.location}'
         return Operation.parse(text, context=context)
 
 

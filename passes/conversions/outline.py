@@ -24,15 +24,16 @@ from triton_linear.passes.analysis.loose import gives_loose_bytes, takes_loose_b
 from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX, LOOSE, UNPACKS
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import Pass, PassRun
+from triton_linear.passes.framework.building import made
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import function_of
 from triton_linear.passes.framework.plans import NOOP, STOCK, DecidedConversion, Plans
 from triton_linear.passes.framework.verifiers import (
-    CONVERT,
     Verifier,
     every_conversion_is_decided,
     no_convert_layout_left,
 )
+from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION
 from triton_linear.passes.reductions.held import is_for_nvidia
 
 
@@ -117,15 +118,9 @@ def _call(conversion: Operation, symbol: str) -> None:
     attributes = {"callee": FlatSymbolRefAttr.get(symbol, conversion.context)}
     kept = (ll.RESULTS, *HINTS)
     attributes |= {name: conversion.attributes[name] for name in kept if name in conversion.attributes}
-    call = Operation.create(
-        "tt.call",
-        results=[result.type],
-        operands=[conversion.operands[0]],
-        attributes=attributes,
-        loc=conversion.location,
-        ip=InsertionPoint(conversion),
-    )
-    result.replace_all_uses_with(call.results[0])
+    operands, place = [conversion.operands[0]], conversion.location
+    call = made(CALL, operands, result.type, conversion, place, attributes)
+    result.replace_all_uses_with(call)
     conversion.erase()
 
 
@@ -141,7 +136,7 @@ class _Stubs:
     names: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.names = {op.attributes["sym_name"].value for op in self.ops if op.name == "tt.func"}
+        self.names = {op.attributes["sym_name"].value for op in self.ops if op.name == FUNCTION}
 
     def symbol(self, conversion: Operation, plan: Plan | None, suffix: str) -> str:
         """The name of the stub for a conversion, which is declared if it is the first of its kind. `suffix`:
@@ -194,5 +189,5 @@ def _declared(name: str, conversion: Operation, plan: str, layouts: Sequence[Lin
         entries.append(f"{ll.SCRATCH_LIMIT} = {conversion.attributes[ll.SCRATCH_LIMIT]}")
     properties = f'function_type = ({source}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
     attributes = ", ".join([*entries, "noinline = true"])
-    text = f'"tt.func"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {conversion.location}'
+    text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {conversion.location}'
     return Operation.parse(text, context=context)

@@ -40,7 +40,8 @@ from triton_linear.passes.framework.planning import (
     exact_field,
     warps_of,
 )
-from triton_linear.passes.framework.verifiers import CONVERT, Verifier, every_conversion_is_decided
+from triton_linear.passes.framework.verifiers import Verifier, every_conversion_is_decided
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.reductions.held import HELD, KeptBits
 
 _SEEN_THROUGH = (

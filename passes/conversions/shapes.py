@@ -7,112 +7,65 @@ from functools import lru_cache
 
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
-from triton_linear.dialect.mlir_adapter import Block, IntegerAttr, Operation, UnitAttr, Value
-from triton_linear.dialect.records import dataclass
+from triton_linear.dialect.mlir_adapter import Block, IntegerAttr, Operation, Value
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """Two layouts that should be equal: the one derived by the transfer function, and the one that the type
-    states."""
-
-    derived: LinearLayout
-    stated: LinearLayout
-
+from triton_linear.passes.operations.names import BROADCAST, EXPAND, JOIN, RESHAPE, SPLIT, TRANS
 
 Parameter = tuple[int, ...] | None
+Pair = tuple[LinearLayout | None, LinearLayout | None]
+"""What a transfer function derives, and what that has to equal; None: the last dimension is no register bit."""
 
 
-def _compare(derived: LinearLayout, stated: LinearLayout) -> Disagreement | None:
-    same = transfer.same_but_for_register_copies(derived, stated)
-    return None if same else Disagreement(derived, stated)
+def _sizes_of(layout: LinearLayout) -> list[int]:
+    return [size for _, size in layout.out_dims]
 
 
-def _trans(order: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
-    return _compare(transfer.trans(source, order or ()), result)
-
-
-def _reshape(reorder: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
-    if reorder is not None:
-        return None  # the reshape may move elements anywhere
-    return _compare(transfer.reshape(source, [size for _, size in result.out_dims]), result)
-
-
-def _expand_dims(axis: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
-    return _compare(transfer.expand_dims(source, *(axis or ())), result)
-
-
-def _broadcast(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | None:
+_RULES: Mapping[str, Callable[[Parameter, LinearLayout, LinearLayout], Pair]] = {
     # Several layouts of the result are valid, so the operand's layout is derived from the result's.
-    return _compare(source, transfer.broadcast_backward(result, [size for _, size in source.out_dims]))
-
-
-def _join(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | str | None:
-    half = transfer.join_backward(result)
-    if half is None:
-        return "the last dimension of the result is not one register bit"
-    return _compare(source, half)
-
-
-def _split(_: Parameter, source: LinearLayout, result: LinearLayout) -> Disagreement | str | None:
-    half = transfer.split(source)
-    if half is None:
-        return "the last dimension of the operand is not one register bit"
-    return _compare(half, result)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The check of an operation's layouts, and the attribute that is its parameter."""
-
-    check: Callable[[Parameter, LinearLayout, LinearLayout], Disagreement | str | None]
-    attribute: str | None = None
-
-    def parameter(self, op: Operation) -> Parameter:
-        """The attribute's integers; () for a unit attribute, None if it is absent."""
-        if self.attribute is None or self.attribute not in op.attributes:
-            return None
-        value = op.attributes[self.attribute]
-        if isinstance(value, UnitAttr):
-            return ()
-        return (value.value,) if isinstance(value, IntegerAttr) else tuple(value)
-
-
-RULES: Mapping[str, Rule] = {
-    "tt.broadcast": Rule(_broadcast),
-    "tt.expand_dims": Rule(_expand_dims, "axis"),
-    "tt.join": Rule(_join),
-    "tt.reshape": Rule(_reshape, "allow_reorder"),
-    "tt.split": Rule(_split),
-    "tt.trans": Rule(_trans, "order"),
+    BROADCAST: lambda _, source, result: (source, transfer.broadcast_backward(result, _sizes_of(source))),
+    EXPAND: lambda axis, source, result: (transfer.expand_dims(source, *(axis or ())), result),
+    JOIN: lambda _, source, result: (source, transfer.join_backward(result)),
+    RESHAPE: lambda _, source, result: (transfer.reshape(source, _sizes_of(result)), result),
+    SPLIT: lambda _, source, result: (transfer.split(source), result),
+    TRANS: lambda order, source, result: (transfer.trans(source, order or ()), result),
 }
+_PARAMETERS: Mapping[str, str] = {EXPAND: "axis", TRANS: "order"}
+
+
+def _parameter(op: Operation) -> Parameter:
+    """The integers of the attribute that says what an operation does."""
+    name = _PARAMETERS.get(op.name)
+    if name is None:
+        return None
+    value = op.attributes[name]
+    return (value.value,) if isinstance(value, IntegerAttr) else tuple(value)
 
 
 @lru_cache(maxsize=4096)
-def disagreement(
-    name: str, parameter: Parameter, source: LinearLayout, result: LinearLayout
-) -> Disagreement | str | None:
+def disagreement(name: str, parameter: Parameter, source: LinearLayout, result: LinearLayout) -> str | None:
     """Why operation `name` cannot take `source` to `result`; None if it can."""
     try:
-        return RULES[name].check(parameter, source, result)
+        derived, stated = _RULES[name](parameter, source, result)
     except ValueError as error:
         return str(error)
+    if derived is None or stated is None:
+        return f"the last dimension of the {'operand' if derived is None else 'result'} is not one register bit"
+    same = transfer.same_but_for_register_copies(derived, stated)
+    return None if same else _witness(derived, stated)
 
 
 def check_shape_operation(op: Operation, table: LayoutTable) -> bool:
-    """Report an error at `op` if its layouts are known and do not agree. Returns False if so."""
-    rule = RULES.get(op.name)
-    if rule is None:
+    """Report an error at `op` if its layouts are known and do not agree. Returns False if so. A reshape that
+    may move elements anywhere agrees with all."""
+    if op.name not in _RULES or "allow_reorder" in op.attributes:
         return True
     source, result = table.of(op.operands[0].type), table.of(op.results[0].type)
     if isinstance(source, Unknown | None) or isinstance(result, Unknown | None):
         return True
-    found = disagreement(op.name, rule.parameter(op), source, result)
-    if found is None:
+    message = disagreement(op.name, _parameter(op), source, result)
+    if message is None:
         return True
-    message = found if isinstance(found, str) else _witness(found)
     notes = [
         (_owner_of(op.operands[0]), f"the operand has {_layout_text(source)}"),
         (op, f"the result has {_layout_text(result)}"),
@@ -121,11 +74,10 @@ def check_shape_operation(op: Operation, table: LayoutTable) -> bool:
     return False
 
 
-def _witness(found: Disagreement) -> str:
+def _witness(*layouts: LinearLayout) -> str:
     """The first basis vector in which two layouts differ, without registers that hold copies."""
     derived, stated = (
-        layout.remove_zero_bases(REGISTER) if layout.has_in_dim(REGISTER) else layout
-        for layout in (found.derived, found.stated)
+        layout.remove_zero_bases(REGISTER) if layout.has_in_dim(REGISTER) else layout for layout in layouts
     )
     if derived.out_dims != stated.out_dims:
         return f"sizes {_sizes(derived)} against {_sizes(stated)}"
@@ -140,7 +92,7 @@ def _witness(found: Disagreement) -> str:
 
 
 def _sizes(layout: LinearLayout) -> str:
-    return "x".join(str(size) for _, size in layout.out_dims)
+    return "x".join(map(str, _sizes_of(layout)))
 
 
 def _layout_text(layout: LinearLayout) -> str:

@@ -22,6 +22,7 @@ from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import Plans
+from triton_linear.passes.operations.names import CALL, FUNCTION
 
 CONVERSION_PREFIX = "__ll_cvt_"
 ACCUMULATORS = "_accumulators"
@@ -44,7 +45,7 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
     """
     found: dict[str, Stub] = {}
     for op in ops:
-        if op.name != "tt.func" or not (ll.PLAN in op.attributes or ll.AXIS in op.attributes):
+        if op.name != FUNCTION or not (ll.PLAN in op.attributes or ll.AXIS in op.attributes):
             continue
         name = op.attributes["sym_name"].value
         stub = plans.stubs.get(name) or _read(op, name, target)
@@ -55,11 +56,11 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
 
 def gather_calls(ops: Iterable[Operation]) -> frozenset[Operation]:
     """The calls of gathers among `ops`."""
-    calls = [op for op in ops if op.name == "tt.call"]
+    calls = [op for op in ops if op.name == CALL]
     if not calls:
         return frozenset()
     stubs = {
-        op.attributes["sym_name"].value for op in ops if op.name == "tt.func" and ll.GATHER in op.attributes
+        op.attributes["sym_name"].value for op in ops if op.name == FUNCTION and ll.GATHER in op.attributes
     }
     return frozenset(op for op in calls if op.attributes["callee"].value in stubs)
 

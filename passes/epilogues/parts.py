@@ -12,7 +12,6 @@ from triton_linear.dialect.mlir_adapter import (
     DenseElementsAttr,
     InsertionPoint,
     IntegerAttr,
-    Location,
     Operation,
     RankedTensorType,
     Type,
@@ -20,21 +19,10 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import PADDED_TO_COLUMNS, installed_release
-from triton_linear.passes.analysis import tensor_memory
-from triton_linear.passes.epilogues.region import (
-    BROADCAST,
-    CONSTANT,
-    LOCAL_ALLOC,
-    LOCAL_LOAD,
-    LOCAL_STORE,
-    RANGE,
-    SPLAT,
-    Region,
-)
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.epilogues.region import Region
+from triton_linear.passes.framework.building import create, made, tensor
+from triton_linear.passes.operations import names
 
-_SUBSLICE: Final = "ttg.memdesc_subslice"
-_TENSOR_SUBSLICE: Final = "ttng.tmem_subslice"
 _MEMDESC: Final = re.compile(
     r"!ttg\.memdesc<(?P<rows>\d+)x(?P<columns>\d+)x(?P<rest>[^,]+, #.+, #\w+\.(?:shared|tensor)_memory)"
     r"(?P<mutable>, mutable)?(?P<allocated>, \d+x\d+)?>"
@@ -59,19 +47,19 @@ def in_parts(region: Region, producers: Mapping[Value, Operation], columns: int,
     """
     sink = region.sink
     ip, location = InsertionPoint(sink), sink.location
-    if sink.name == LOCAL_ALLOC:
-        made = sink.results[0]
-        text = str(made.type)
-        type_ = made.type if ", mutable" in text else Type.parse(f"{text[:-1]}, mutable>", made.type.context)
-        buffer = Operation.create(LOCAL_ALLOC, results=[type_], operands=[], loc=location, ip=ip).results[0]
+    if sink.name == names.LOCAL_ALLOC:
+        type_ = sink.results[0].type
+        if ", mutable" not in (text := str(type_)):
+            type_ = Type.parse(f"{text[:-1]}, mutable>", type_.context)
+        buffer = made(names.LOCAL_ALLOC, [], type_, ip, location)
     else:
         buffer = sink.operands[1]
     for start in range(0, region.shape[1], columns):
         part = _Part(producers, start, columns, encoding, ip, region.loads_early)
         value = part.tile(region.stored)
         view = part.columns_of(buffer, sink)
-        Operation.create(LOCAL_STORE, results=[], operands=[value, view], loc=location, ip=ip)
-    if sink.name == LOCAL_ALLOC:
+        create(names.LOCAL_STORE, [value, view], [], ip, location)
+    if sink.name == names.LOCAL_ALLOC:
         sink.results[0].replace_all_uses_with(buffer)
     sink.erase()
     for op in reversed(region.ops):
@@ -107,42 +95,44 @@ class _Part:
         if "#ttng.tensor_memory" in str(memory.type):
             name = "offset" if installed_release() in PADDED_TO_COLUMNS else "N"
             attributes = {name: Attribute.parse(f"{self.start} : i32", context)}
-            return self._create(_TENSOR_SUBSLICE, [memory], type_, like, attributes)
+            return self._create(names.TENSOR_SUBSLICE, [memory], type_, like, attributes)
         attributes = {"offsets": Attribute.parse(f"array<i32: 0, {self.start}>", context)}
-        return self._create(_SUBSLICE, [memory], type_, like, attributes)
+        return self._create(names.SUBSLICE, [memory], type_, like, attributes)
 
     def _tile(self, op: Operation, whole: Type) -> Value:
         type_ = self._type(whole, (whole.shape[0], self.columns))
-        if op.name == CONVERT:
+        if op.name == names.CONVERT:
             return self.tile(op.operands[0])
-        if op.name == CONSTANT:
+        if op.name == names.CONSTANT:
             return self._constant(op, type_)
-        if op.name == SPLAT:
-            return self._create(SPLAT, [op.operands[0]], type_, op)
-        if op.name == LOCAL_LOAD and self.early:
+        if op.name == names.SPLAT:
+            return self._create(names.SPLAT, [op.operands[0]], type_, op)
+        if op.name == names.LOCAL_LOAD and self.early:
             early = _Part(self.producers, self.start, self.columns, self.encoding, InsertionPoint(op), True)
             return early._cloned(op, [early.columns_of(op.operands[0], op)], type_)
-        if op.name in (tensor_memory.LOAD, LOCAL_LOAD):
+        if op.name in (names.TENSOR_LOAD, names.LOCAL_LOAD):
             return self._cloned(op, [self.columns_of(op.operands[0], op)], type_)
-        if op.name == BROADCAST:
+        if op.name == names.BROADCAST:
             source = op.operands[0]
             if source.type.shape[1] == 1:
-                column = self._create(CONVERT, [source], self._type(source.type, tuple(source.type.shape)), op)
-                return self._create(BROADCAST, [column], type_, op)
+                column = self._create(
+                    names.CONVERT, [source], self._type(source.type, tuple(source.type.shape)), op
+                )
+                return self._create(names.BROADCAST, [column], type_, op)
             row = self._row(self.producers[source], source.type)
-            return self._create(BROADCAST, [row], type_, op)
+            return self._create(names.BROADCAST, [row], type_, op)
         operands = [self.tile(v) if isinstance(v.type, RankedTensorType) else v for v in op.operands]
         return self._cloned(op, operands, type_)
 
     def _row(self, op: Operation, whole: Type) -> Value:
         """The part of a row that an `expand_dims` makes from a vector."""
-        if op.name == CONVERT:
+        if op.name == names.CONVERT:
             return self._row(self.producers[op.operands[0]], whole)
         vector = self.vector(op.operands[0])
         slice_ = Attribute.parse(f"#ttg.slice<{{dim = 0, parent = {self.encoding}}}>", vector.type.context)
         type_ = RankedTensorType.get((self.columns,), vector.type.element_type, slice_, op.location)
         return self._cloned(
-            op, [self._create(CONVERT, [vector], type_, op)], self._type(whole, (1, self.columns))
+            op, [self._create(names.CONVERT, [vector], type_, op)], self._type(whole, (1, self.columns))
         )
 
     def vector(self, value: Value) -> Value:
@@ -153,37 +143,34 @@ class _Part:
 
     def _vector(self, op: Operation, whole: Type) -> Value:
         type_ = RankedTensorType.get((self.columns,), whole.element_type, whole.encoding, op.location)
-        if op.name == CONVERT:
-            return self._create(CONVERT, [self.vector(op.operands[0])], type_, op)
-        if op.name == CONSTANT:
+        if op.name == names.CONVERT:
+            return self._create(names.CONVERT, [self.vector(op.operands[0])], type_, op)
+        if op.name == names.CONSTANT:
             return self._constant(op, type_)
-        if op.name == RANGE:
+        if op.name == names.RANGE:
             first = op.attributes["start"].value + self.start
-            made = op.clone(ip=self.ip)
             integer = op.attributes["start"].type
-            made.attributes["start"] = IntegerAttr.get(integer, first)
-            made.attributes["end"] = IntegerAttr.get(integer, first + self.columns)
-            made.results[0].set_type(type_)
-            result: Value = made.results[0]
-            return result
+            part = self._cloned(op, [], type_)
+            for name, bound in (("start", first), ("end", first + self.columns)):
+                part.owner.operation.attributes[name] = IntegerAttr.get(integer, bound)
+            return part
         operands = [self.vector(v) if isinstance(v.type, RankedTensorType) else v for v in op.operands]
         return self._cloned(op, operands, type_)
 
     def _type(self, like: Type, shape: tuple[int, ...]) -> Type:
-        encoding = Attribute.parse(self.encoding, like.context)
-        return RankedTensorType.get(shape, like.element_type, encoding, Location.unknown(like.context))
+        return tensor(like, self.encoding, shape)
 
     def _constant(self, op: Operation, type_: Type) -> Value:
         value = DenseElementsAttr.get_splat(type_, op.attributes["value"].get_splat_value())
-        return self._create(CONSTANT, [], type_, op, {"value": value})
+        return self._create(names.CONSTANT, [], type_, op, {"value": value})
 
     def _cloned(self, op: Operation, operands: list[Value], type_: Type) -> Value:
         """Clone an operation on other operands, with a result of type `type_`."""
-        made = op.clone(ip=self.ip)
+        clone = op.clone(ip=self.ip)
         for index, operand in enumerate(operands):
-            made.operands[index] = operand
-        made.results[0].set_type(type_)
-        result: Value = made.results[0]
+            clone.operands[index] = operand
+        clone.results[0].set_type(type_)
+        result: Value = clone.results[0]
         return result
 
     def _create(
@@ -194,13 +181,4 @@ class _Part:
         like: Operation,
         attributes: Mapping[str, Attribute] | None = None,
     ) -> Value:
-        made = Operation.create(
-            name,
-            results=[type_],
-            operands=operands,
-            attributes=dict(attributes or {}),
-            loc=like.location,
-            ip=self.ip,
-        )
-        result: Value = made.results[0]
-        return result
+        return made(name, operands, type_, self.ip, like.location, attributes)

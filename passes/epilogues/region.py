@@ -19,30 +19,12 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis import tensor_memory
 from triton_linear.passes.analysis.effects import is_pure
 from triton_linear.passes.framework.layouts import memory_of
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
-LOCAL_LOAD: Final = "ttg.local_load"
-LOCAL_ALLOC: Final = "ttg.local_alloc"
-LOCAL_STORE: Final = "ttg.local_store"
-BROADCAST: Final = "tt.broadcast"
-EXPAND: Final = "tt.expand_dims"
-RANGE: Final = "tt.make_range"
-SPLAT: Final = "tt.splat"
-CONSTANT: Final = "arith.constant"
-_LOAD: Final = "tt.load"
-_READS: Final = frozenset({_LOAD, LOCAL_LOAD, tensor_memory.LOAD})
-_VIEWS: Final = frozenset(
-    {
-        CONVERT,
-        BROADCAST,
-        EXPAND,
-        RANGE,
-        SPLAT,
-        "ttg.memdesc_index",
-        "ttg.memdesc_subslice",
-        "ttng.tmem_subslice",
-    }
-)
+_READS: Final = frozenset({names.LOAD, names.LOCAL_LOAD, names.TENSOR_LOAD})
+_PASSED: Final = _READS | {names.CONVERT, "ttng.async_tma_store_wait"}
+"""Operations, besides views and elementwise ones, behind which loads may move; the wait is one for stores."""
 _KEEP_OTHERS: Final = frozenset(
     {
         "ttng.init_barrier",
@@ -53,10 +35,8 @@ _KEEP_OTHERS: Final = frozenset(
     }
 )
 """Operations that do not write tensor or global memory, besides those that write no memory at all."""
-_WAITS: Final = frozenset({"ttng.async_tma_store_wait"})
-"""Operations that only wait for stores: loads may move across them."""
 _USERS_OF_BUFFER: Final = frozenset(
-    {"ttng.async_tma_copy_local_to_global", "ttng.fence_async_shared", "ttg.local_dealloc", LOCAL_LOAD}
+    {"ttng.async_tma_copy_local_to_global", "ttng.fence_async_shared", names.LOCAL_DEALLOC, names.LOCAL_LOAD}
 )
 
 
@@ -83,12 +63,12 @@ class Region:
 
 def region_of(sink: Operation, producers: Mapping[Value, Operation]) -> Region | None:
     """The region of a store to shared memory; None if it cannot be split into parts."""
-    if sink.name not in (LOCAL_ALLOC, LOCAL_STORE) or not len(sink.operands):
+    if sink.name not in (names.LOCAL_ALLOC, names.LOCAL_STORE) or not len(sink.operands):
         return None
     stored = sink.operands[0]
     if not isinstance(stored.type, RankedTensorType) or len(stored.type.shape) != 2:
         return None
-    if sink.name == LOCAL_ALLOC:
+    if sink.name == names.LOCAL_ALLOC:
         users = [use.owner.operation for use in sink.results[0].uses]
         if any(user.name not in _USERS_OF_BUFFER for user in users):
             return None
@@ -98,12 +78,12 @@ def region_of(sink: Operation, producers: Mapping[Value, Operation]) -> Region |
     block = [view.operation for view in sink.block.operations]
     places = {op: place for place, op in enumerate(block)}
     ordered = sorted((op for op in walk.found if op in places), key=places.__getitem__)
-    first = min((places[op] for op in ordered if op.name == LOCAL_LOAD), default=places[sink])
+    first = min((places[op] for op in ordered if op.name == names.LOCAL_LOAD), default=places[sink])
     # A buffer that is allocated between a load and the store may have the bytes of the loaded one.
-    allocated = any(op.name == LOCAL_ALLOC for op in block[first : places[sink]])
+    allocated = any(op.name == names.LOCAL_ALLOC for op in block[first : places[sink]])
     early = allocated or _must_load_early(sink, walk.found, producers)
     region = Region(sink, stored, tuple(ordered), tuple(op for op in ordered if op in walk.loads), early)
-    late = [op for op in ordered if op.name != LOCAL_LOAD or not early]
+    late = [op for op in ordered if op.name != names.LOCAL_LOAD or not early]
     if not all(_can_move_down(op, block[places[op] + 1 : places[sink]], walk.found) for op in late):
         return None
     return region
@@ -114,11 +94,11 @@ def _must_load_early(
 ) -> bool:
     """True if storing parts of the result may overwrite data that later parts load from shared memory: an
     allocation may reuse the bytes of a loaded buffer, and two views may be of the same buffer."""
-    if sink.name == LOCAL_ALLOC:
+    if sink.name == names.LOCAL_ALLOC:
         return True
-    buffers = [sink.operands[1], *(op.operands[0] for op in region if op.name == LOCAL_LOAD)]
+    buffers = [sink.operands[1], *(op.operands[0] for op in region if op.name == names.LOCAL_LOAD)]
     return len(buffers) > 1 and any(
-        (made := producers.get(buffer)) is None or made.name != LOCAL_ALLOC for buffer in buffers
+        (made := producers.get(buffer)) is None or made.name != names.LOCAL_ALLOC for buffer in buffers
     )
 
 
@@ -126,11 +106,12 @@ def _can_move_down(op: Operation, between: Sequence[Operation], region: Mapping[
     """True if an operation can move behind those of `between`: none of them changes what it reads."""
     if op.name not in _READS:
         return True
-    of_shared = op.name == LOCAL_LOAD
+    of_shared = op.name == names.LOCAL_LOAD
     for other in between:
-        if other in region or other.name in _READS | _VIEWS | _WAITS or is_pure(other):
+        known = named(other.name)
+        if known.view or known.memory_view or other.name in _PASSED or other in region or is_pure(other):
             continue
-        if other.name == LOCAL_ALLOC and not len(other.operands):
+        if other.name == names.LOCAL_ALLOC and not len(other.operands):
             continue
         if of_shared or other.name not in _KEEP_OTHERS:
             return False
@@ -159,10 +140,10 @@ class _Walk:
         if op in self.found:
             return True
         self.found[op] = None
-        if op.name in (CONSTANT, SPLAT):
+        if op.name in (names.CONSTANT, names.SPLAT):
             self.kept[op] = None
-            return op.name == SPLAT or is_splat(op)
-        if op.name == BROADCAST:
+            return op.name == names.SPLAT or is_splat(op)
+        if op.name == names.BROADCAST:
             self.kept[op] = None
             rows, columns = op.operands[0].type.shape
             if columns == 1:
@@ -171,12 +152,12 @@ class _Walk:
             return rows == 1 and expanded is not None and self.vector_in(expanded)
         if op.block != self.sink.block:
             return False
-        if op.name == tensor_memory.LOAD:
+        if op.name == names.TENSOR_LOAD:
             self.loads[op] = None
             return tensor_memory.site_of(op) is not None and len(op.operands) == 1
-        if op.name == LOCAL_LOAD:
+        if op.name == names.LOCAL_LOAD:
             return len(op.operands) == 1 and narrowest(op.operands[0].type) is not None
-        if op.name == CONVERT:
+        if op.name == names.CONVERT:
             return self.tile(op.operands[0])
         if not is_pure(op):
             return False
@@ -184,11 +165,11 @@ class _Walk:
 
     def vector_in(self, op: Operation) -> bool:
         """True if an operation gives a row from a vector that can be computed in parts."""
-        if op.name == CONVERT:
+        if op.name == names.CONVERT:
             inner = self.producers.get(op.operands[0])
             self.found[op] = self.kept[op] = None
             return inner is not None and self.vector_in(inner)
-        if op.name != EXPAND or op.attributes["axis"].value != 0:
+        if op.name != names.EXPAND or op.attributes["axis"].value != 0:
             return False
         self.found[op] = self.kept[op] = None
         return self.vector(op.operands[0])
@@ -201,17 +182,17 @@ class _Walk:
         if op in self.found:
             return True
         self.found[op] = None
-        if op.name == _LOAD:
+        if op.name == names.LOAD:
             volatile = "isVolatile" in op.attributes and bool(op.attributes["isVolatile"].value)
             if volatile or op.block != self.sink.block:
                 return False
         else:
             self.kept[op] = None
-            if op.name == CONSTANT:
+            if op.name == names.CONSTANT:
                 return is_splat(op)
-            if op.name in (SPLAT, RANGE):
+            if op.name in (names.SPLAT, names.RANGE):
                 return True
-            if op.name != CONVERT and not is_pure(op):
+            if op.name != names.CONVERT and not is_pure(op):
                 return False
         return all(self.vector(each) for each in op.operands if isinstance(each.type, RankedTensorType))
 

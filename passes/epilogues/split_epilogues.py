@@ -9,13 +9,14 @@ from triton_linear.dialect.encodings import linear_encoding_text
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.registers import BESIDE, estimate, live_by_place
-from triton_linear.passes.analysis.tensor_memory import LOAD, TensorSite, site_of
+from triton_linear.passes.analysis.tensor_memory import TensorSite, site_of
 from triton_linear.passes.epilogues.parts import in_parts, part_of_memory
-from triton_linear.passes.epilogues.region import LOCAL_LOAD, Region, narrowest, region_of
+from triton_linear.passes.epilogues.region import Region, narrowest, region_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS, unfit
+from triton_linear.passes.operations.names import LOCAL_LOAD, TENSOR_LOAD
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class SplitEpilogues(Pass):
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)
-        loads = [inner for inner in ops if inner.name == LOAD]
+        loads = [inner for inner in ops if inner.name == TENSOR_LOAD]
         if not loads or unfit(op, ops):
             return False
         site = site_of(loads[0])

@@ -18,26 +18,15 @@ from triton_linear.dialect.mlir_adapter import (
     producers_of,
 )
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.building import create
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
-DOT, WAIT, LOOP = "ttng.warp_group_dot", "ttng.warp_group_dot_wait", "scf.for"
-_MOVES = frozenset(
-    {"ttg.convert_layout", "tt.reshape", "tt.trans", "tt.split", "tt.join", "tt.expand_dims", "tt.broadcast"}
-    | {"tt.bitcast", "arith.bitcast"}
-)
-"""Operations that may leave what they take in the registers where it is."""
-_PURE = (
-    "arith.",
-    "math.",
-    "tt.fp_to_fp",
-    "ttg.fp4_to_fp",
-    "tt.splat",
-    "tt.make_range",
-    "tt.elementwise_inline",
-)
-"""Beginnings of the names of operations, besides those, whose code may come as soon as what they take is there:
-nothing keeps it behind a wait."""
+_IN_FLIGHT = (names.WARP_GROUP_DOT, names.WARP_GROUP_WAIT)
+_ASSEMBLED = frozenset({names.ASSEMBLY, "ttg.fp4_to_fp"})
 
 Producers = dict[Value, Operation]
 
@@ -72,15 +61,18 @@ class AwaitOperands(Pass):
         ops = pass_.operations(op)
         if not any(map(_reads_registers, ops)):
             return False
-        producers, found = producers_of(ops), False
-        for loop in ops:
-            if loop.name != LOOP:
-                continue
-            body = _Body.of(loop, producers)
-            if hazard := body.hazard():
-                _await(body, hazard)
-                op.attributes[ll.AWAITED], found = UnitAttr.get(op.context), True
-        return found
+        producers = producers_of(ops)
+        loops = [each for each in ops if each.name == names.FOR]
+        if not any(_Body.of(loop, producers).hazard() for loop in loops):
+            return False
+        erased: dict[Value, Value] = {}
+        with Numbering(erased=erased).same(op, "waits for dots"):
+            for loop in loops:
+                body = _Body.of(loop, producers)
+                for wait in _await(body, hazard) if (hazard := body.hazard()) else ():
+                    erased.update(zip(wait.results, wait.operands, strict=True))
+        op.attributes[ll.AWAITED] = UnitAttr.get(op.context)
+        return True
 
 
 @dataclass(frozen=True)
@@ -173,12 +165,12 @@ class _Body:
         """Before which step the code of each may come at the earliest; -1: before all."""
         found: list[int] = []
         for number, step in enumerate(self.steps):
-            if step.op.name in _MOVES or step.op.name.startswith(_PURE):
+            if _moves(step.op.name) or _may_come_early(step.op.name):
                 made = (self.producers.get(operand) for operand in step.op.operands)
                 inside = (self.numbers.get(producer) for producer in made if producer is not None)
                 found.append(max((found[each] for each in inside if each is not None), default=-1))
             else:
-                found.append(number + (step.op.name in (DOT, WAIT)))
+                found.append(number + (step.op.name in _IN_FLIGHT))
         return found
 
     def _writes(self, value: Value) -> _Writes:
@@ -193,12 +185,12 @@ class _Body:
                 handed = handed or (in_place and self._is_handed(value))
                 continue
             number = self.numbers.get(producer)
-            if number is None or (number, in_place) in seen or producer.name in (DOT, WAIT, "arith.constant"):
+            if number is None or (number, in_place) in seen or producer.name in (*_IN_FLIGHT, names.CONSTANT):
                 continue
             seen.add((number, in_place))
-            if in_place and producer.name not in _MOVES:
+            if in_place and not _moves(producer.name):
                 last.add(number)
-            in_place = in_place and producer.name in _MOVES
+            in_place = in_place and _moves(producer.name)
             pending += [(operand, in_place) for operand in producer.operands if _in_registers(operand)]
         return _Writes(frozenset(number for number, _ in seen), frozenset(last), handed)
 
@@ -214,7 +206,7 @@ class _Body:
 
     def _summed(self, value: Value) -> Operation | None:
         """The dot that gives a value, through waits."""
-        while (producer := self.producers.get(value)) is not None and producer.name == WAIT:
+        while (producer := self.producers.get(value)) is not None and producer.name == names.WARP_GROUP_WAIT:
             value = producer.operands[list(producer.results).index(value)]
         return producer
 
@@ -224,10 +216,10 @@ def _flown(ops: Iterable[Operation], now: Flight, found: list[Flight]) -> Flight
     before each of them, and of those inside them."""
     for op in ops:
         found.append(now)
-        if op.name == WAIT:
+        if op.name == names.WARP_GROUP_WAIT:
             left = int(op.attributes["pendings"])
             now = now[len(now) - left :] if left < len(now) else now
-        elif op.name == DOT:
+        elif op.name == names.WARP_GROUP_DOT:
             now = (*now, op) if _is_async(op) else ()
         elif len(op.regions):
             now = _flown_inside(op, now, found)
@@ -237,7 +229,7 @@ def _flown(ops: Iterable[Operation], now: Flight, found: list[Flight]) -> Flight
 def _flown_inside(op: Operation, now: Flight, found: list[Flight]) -> Flight:
     """The same of an operation with regions, which may or may not run, those of a loop more than once."""
     blocks = [list(block.operations) for region in op.regions for block in region.blocks]
-    if op.name == LOOP:
+    if op.name == names.FOR:
         now = _joined(now, _flown(blocks[0], now, []))
     return _joined(now, *(_flown(block, now, found) for block in blocks))
 
@@ -246,8 +238,23 @@ def _joined(*flights: Flight) -> Flight:
     return tuple(dict.fromkeys(dot for flight in flights for dot in flight))
 
 
+def _moves(name: str) -> bool:
+    """Whether an operation may leave what it takes in the registers where it is."""
+    return named(name).view or named(name).in_place or name == names.CONVERT
+
+
+def _may_come_early(name: str) -> bool:
+    """Whether the code of an operation may come as soon as what it takes is there: nothing keeps it behind a
+    wait."""
+    return named(name).elementwise or name in _ASSEMBLED
+
+
 def _is_async(op: Operation) -> bool:
-    return op.name == DOT and "isAsync" in op.attributes and str(op.attributes["isAsync"]) == "true"
+    return (
+        op.name == names.WARP_GROUP_DOT
+        and "isAsync" in op.attributes
+        and str(op.attributes["isAsync"]) == "true"
+    )
 
 
 def _reads_registers(op: Operation) -> bool:
@@ -260,8 +267,8 @@ def _in_registers(value: Value) -> bool:
     return isinstance(type_, RankedTensorType) and "!tt.ptr" not in str(type_.element_type)
 
 
-def _await(body: _Body, hazard: _Hazard) -> None:
-    """Wait before the hazard, or where the last dot is.
+def _await(body: _Body, hazard: _Hazard) -> list[Operation]:
+    """Wait before the hazard, or where the last dot is; returns the waits.
 
     ptxas of CUDA 12.8 and 12.9, which Triton 3.6 brings, gives registers that dots in flight read to other
     values as well, so it is as early as can be: before the operand begins to be computed.
@@ -274,12 +281,14 @@ def _await(body: _Body, hazard: _Hazard) -> None:
         for value, result in zip(accumulators, wait.results, strict=True):
             value.replace_all_uses_except(result, wait)
         diagnostics.remark(hazard.dot, "waited for before the next iteration writes to its left operand")
-        return
-    last = body.flights[-1][-1]
+        return [wait]
+    last, waits = body.flights[-1][-1], []
     for dot in body.carried if body.steps[body.numbers[last]].nested else (last,):
         wait = _wait([dot.results[0]], dot, InsertionPoint.after(dot))
         dot.results[0].replace_all_uses_except(wait.results[0], wait)
         diagnostics.remark(dot, "waited for at once, as the next iteration writes to a left operand")
+        waits.append(wait)
+    return waits
 
 
 def _used_before(body: _Body, values: Sequence[Value], top: int) -> bool:
@@ -290,6 +299,4 @@ def _used_before(body: _Body, values: Sequence[Value], top: int) -> bool:
 def _wait(values: list[Value], where: Operation, ip: InsertionPoint) -> Operation:
     attributes = {"pendings": Attribute.parse("0 : i32", where.context)}
     types = [value.type for value in values]
-    return Operation.create(
-        WAIT, results=types, operands=values, attributes=attributes, loc=where.location, ip=ip
-    )
+    return create(names.WARP_GROUP_WAIT, values, types, ip, where.location, attributes)

@@ -14,7 +14,7 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.plans import Plans
-from triton_linear.passes.framework.verifiers import DOTS
+from triton_linear.passes.operations.names import DOTS, FUNCTION, LOAD, LOCAL_LOAD
 
 NUM_WARPS: Final = "ttg.num-warps"
 NO_WARPS: Final = "the module has no 'ttg.num-warps'"
@@ -71,7 +71,7 @@ def _target_of(module: Operation, name: str | None) -> Target:
     return target(name)
 
 
-_HELD: Final = DOTS | {"tt.load", "ttg.local_load", "tt.descriptor_load"}
+_HELD: Final = DOTS | {LOAD, LOCAL_LOAD, "tt.descriptor_load"}
 """Operations whose integers a thread holds in registers."""
 
 
@@ -105,7 +105,7 @@ def priced(gpu: Target, plans: Plans) -> Target:
 def function_of(op: Operation) -> str:
     """The name of the function that an operation is in."""
     at = op.parent
-    while at is not None and at.name != "tt.func":
+    while at is not None and at.name != FUNCTION:
         at = at.parent
     return "" if at is None else str(at.attributes["sym_name"].value)
 

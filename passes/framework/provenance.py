@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 
 
 def number(ops: Iterable[Operation]) -> int:

@@ -14,6 +14,7 @@ from triton_linear.passes.framework.diagnostics import PassDiagnostic
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.verifiers import Verifier
+from triton_linear.passes.operations.names import MODULE
 
 Watch = Callable[[str, bool, Operation], None]
 """What is told of each pass: its name, whether it has run, and the module before or after it."""
@@ -55,7 +56,7 @@ def run_passes(
     and after each pass.
     """
     context = module.context
-    manager = PassManager("builtin.module", context)
+    manager = PassManager(MODULE, context)
     manager.enable_verifier(verify)
     seconds: list[tuple[str, float]] = []
     plans, walk, layouts = Plans(), Walk(), LayoutTable()

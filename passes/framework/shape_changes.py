@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.proofs import NotProved
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT, RESHAPE, TRANS
 
-SHAPE_CHANGES = ("tt.reshape", "tt.trans", CONVERT)
+SHAPE_CHANGES = (RESHAPE, TRANS, CONVERT)
 
 
 def places(shape: Sequence[int]) -> list[tuple[int, int]]:
@@ -79,7 +79,7 @@ def follow(
     moved = Moved.nowhere(source.type.shape)
     for op in steps:
         shape = tuple(op.results[0].type.shape)
-        moved = moved.trans(list(op.attributes["order"])) if op.name == "tt.trans" else moved.reshape(shape)
+        moved = moved.trans(list(op.attributes["order"])) if op.name == TRANS else moved.reshape(shape)
         if moved.shape != shape:
             raise NotProved(f"'{op.name}' gives another shape")
     return moved, steps

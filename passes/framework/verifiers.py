@@ -11,10 +11,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, UnitAttr, block_arguments, operations
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable
-
-CONVERT = "ttg.convert_layout"
-DOTS = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
-"""Operations that multiply their first two operands and sum over a common axis."""
+from triton_linear.passes.operations.names import CONVERT, GATHER
 
 Verifier = Callable[[Operation], bool]
 
@@ -62,7 +59,7 @@ def every_conversion_is_decided(root: Operation) -> bool:
 
 def every_gather_is_decided(root: Operation) -> bool:
     """Every remaining gather states the reason why it is left to Triton."""
-    gathers = [op for op in operations(root) if op.name == "tt.gather"]
+    gathers = [op for op in operations(root) if op.name == GATHER]
     return _all_left(gathers, "gather is neither outlined nor left to Triton")
 
 

@@ -20,18 +20,18 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
+from triton_linear.passes.analysis.flow import BOUNDS, terminator
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.building import made
 from triton_linear.passes.framework.planning import exact_field, unfit
+from triton_linear.passes.operations.names import CONSTANT, FOR, REDUCE
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.cut import Cut, cut
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
-from triton_linear.passes.reductions.region import REDUCE, commutes
+from triton_linear.passes.reductions.region import commutes
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 
-LOOP = "scf.for"
-_BOUNDS = 3
-"""Operands of a loop before what it carries, and one argument of its body."""
 _SUMS = frozenset({"arith.addf", "arith.mulf"})
 _WIDE = frozenset({"f32", "f64"})
 """Floats whose sums are deferred: of narrower ones every addition rounds much, and there would be others."""
@@ -101,7 +101,7 @@ class DeferReductions(Pass):
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)
-        loops = [inner for inner in ops if inner.name == LOOP]
+        loops = [inner for inner in ops if inner.name == FOR]
         if not loops or not any(inner.name == REDUCE for inner in ops) or unfit(op, ops):
             return False
         kept, done = KeptBits.of(op, pass_, exact=self.exact), False
@@ -123,7 +123,7 @@ class DeferReductions(Pass):
 def _found(loop: Operation) -> list[Deferred]:
     """The reductions that a loop only adds up."""
     body = loop.regions[0].blocks[0]
-    yielded = body.operations[len(body.operations) - 1].operation
+    yielded = terminator(body)
     found = []
     for number, carried in enumerate(list(body.arguments)[1:]):
         combination = _only_user(carried)
@@ -136,7 +136,7 @@ def _found(loop: Operation) -> list[Deferred]:
         reduction = _maker(others[0]) if len(others) == 1 else None
         if reduction is None or reduction.name != REDUCE or reduction.block != body:
             continue
-        if _is_sum(loop.operands[_BOUNDS + number], combination, reduction) and (made := _cut(reduction)):
+        if _is_sum(loop.operands[BOUNDS + number], combination, reduction) and (made := _cut(reduction)):
             found.append(Deferred(loop, number, combination, reduction, made))
     return found
 
@@ -174,7 +174,7 @@ def _is_sum(given: Value, combination: Operation, reduction: Operation) -> bool:
 def _is_number(value: Value) -> bool:
     """Whether a value is a constant, and no NaN."""
     maker = _maker(value)
-    if maker is None or maker.name != "arith.constant":
+    if maker is None or maker.name != CONSTANT:
         return False
     attribute = maker.attributes["value"]
     if isinstance(attribute, DenseElementsAttr):
@@ -187,7 +187,7 @@ def _is_number(value: Value) -> bool:
 def _defer(found: Deferred) -> None:
     """Rewrite the loop."""
     loop, combination, reduction = found.loop, found.combination, found.reduction
-    given = loop.operands[_BOUNDS + found.carried]
+    given = loop.operands[BOUNDS + found.carried]
     carried = loop.regions[0].blocks[0].arguments[1 + found.carried]
     result = loop.results[found.carried]
     users = [(use.owner.operation, use.operand_number) for use in result.uses]
@@ -203,14 +203,8 @@ def _defer(found: Deferred) -> None:
     proof.check(reduction, [whole])
     last = whole.owner.operation
     type_ = partial.type
-    identities = Operation.create(
-        "arith.constant",
-        results=[type_],
-        attributes={"value": _identities(type_, combination.name)},
-        loc=reduction.location,
-        ip=InsertionPoint(loop),
-    )
-    loop.operands[_BOUNDS + found.carried] = identities.results[0]
+    value = {"value": _identities(type_, combination.name)}
+    loop.operands[BOUNDS + found.carried] = made(CONSTANT, [], type_, loop, reduction.location, value)
     for value in (carried, result):
         value.set_type(type_)
 
@@ -218,8 +212,8 @@ def _defer(found: Deferred) -> None:
         copy = combination.clone(ip=ip)
         copy.results[0].set_type(to)
         copy.operands[0], copy.operands[1] = (total, other) if is_first else (other, total)
-        made: Value = copy.results[0]
-        return made
+        total_: Value = copy.results[0]
+        return total_
 
     sums = combined(carried, partial, type_, InsertionPoint(combination))
     combination.results[0].replace_all_uses_with(sums)

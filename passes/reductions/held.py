@@ -29,86 +29,16 @@ from math import prod
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import passed_to, results_of
 from triton_linear.passes.analysis.axis import shape_of
 from triton_linear.passes.analysis.clusters import blocks_of
-from triton_linear.passes.analysis.influence import compared_values, element_of, is_float, name_of
+from triton_linear.passes.analysis.flow import reached, taken_by, terminator
+from triton_linear.passes.analysis.influence import compared_values, element_of, is_float
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.planning import ctas_of
-from triton_linear.passes.reductions.region import REDUCE, SCAN, commutes, is_order_free, rounds
-
-# Operations whose results are elements of their operands, as far as LLVM may see through them. A masked load
-# gives elements of its default operand.
-_PASSED = frozenset(
-    {
-        "amdg.buffer_load",
-        "arith.bitcast",
-        "arith.extf",
-        "arith.negf",
-        "arith.select",
-        "math.absf",
-        "math.copysign",
-        "tt.bitcast",
-        "tt.broadcast",
-        "tt.cat",
-        "tt.expand_dims",
-        "tt.gather",
-        "tt.join",
-        "tt.load",
-        "tt.reshape",
-        "tt.splat",
-        "tt.split",
-        "tt.trans",
-        "tt.unsplat",
-        "ttg.convert_layout",
-        "ttng.warp_group_dot_wait",
-    }
-)
-# Operations that neither end with a multiplication nor begin with an addition: their operands and results go
-# through memory, or through an instruction of their own.
-_NEVER_FUSED = frozenset(
-    {
-        "arith.cmpf",
-        "arith.constant",
-        "arith.maximumf",
-        "arith.maxnumf",
-        "arith.minimumf",
-        "arith.minnumf",
-        "arith.fptosi",
-        "arith.fptoui",
-        "arith.sitofp",
-        "arith.truncf",
-        "arith.uitofp",
-        "tt.atomic_cas",
-        "tt.atomic_rmw",
-        "tt.clampf",
-        "tt.descriptor_load",
-        "tt.descriptor_store",
-        "tt.dot",
-        "tt.dot_scaled",
-        "tt.print",
-        "tt.return",
-        "tt.store",
-        "ttg.local_alloc",
-        "ttg.local_load",
-        "ttg.local_store",
-        "ttng.tmem_alloc",
-        "ttng.tmem_load",
-        "ttng.tmem_store",
-        "ttng.warp_group_dot",
-        "amdg.buffer_store",
-    }
-)
-_NO_PRODUCTS = frozenset({"arith.addf", "arith.subf", "math.fma"})
-"""Further ones that give no product."""
-_NO_SUMS = frozenset({"arith.mulf"})
-"""Further ones that add nothing to what they take."""
-# The same on NVIDIA GPUs, doubles apart: instructions of their own (`ex2`, `rsqrt`, `sqrt`, `div.full`, `cvt`,
-# and assembly that works on bits) with at most a multiplication before them. On AMD GPUs they are several.
-_NVIDIA_NO_PRODUCTS = frozenset({"math.exp", "math.exp2", "math.rsqrt", "tt.fp_to_fp"})
-_NVIDIA_NO_SUMS = _NVIDIA_NO_PRODUCTS | {"arith.divf", "math.sqrt", "tt.approx_divf"}
-_BRANCHES = ("cf.br", "cf.cond_br")
-_ENDS = ("tt.reduce.return", "tt.scan.return")
+from triton_linear.passes.operations.names import REDUCE, SCAN
+from triton_linear.passes.operations.record import Fused
+from triton_linear.passes.operations.table import facts
+from triton_linear.passes.reductions.region import commutes, is_order_free, rounds
 
 HELD = "where it is lowered decides about bits of what is added to it, and these are to stay"
 """Why an operation that takes or gives a held value is left to Triton."""
@@ -190,12 +120,11 @@ def held_values(
     for value, others in forward.items():
         for other in others:
             backward.setdefault(other, []).append(value)
-    no_products = _NO_PRODUCTS, _NVIDIA_NO_PRODUCTS if nvidia else frozenset()
-    no_sums = _NO_SUMS, _NVIDIA_NO_SUMS if nvidia else frozenset()
-    adding = [op for op in ops if not _is_never_fused(op, *no_sums)]
+    adding = [op for op in ops if _may_be_fused(op, facts(op).adds, nvidia)]
     if counting is not None:
         adding = [op for op in adding if any(result in counting for result in op.results)]
-    products = _reached((v for op in ops if not _is_never_fused(op, *no_products) for v in op.results), forward)
+    multiplying = [op for op in ops if _may_be_fused(op, facts(op).multiplies, nvidia)]
+    products = _reached((v for op in multiplying for v in op.results), forward)
     if any(_adds_two(op, products) for op in adding):
         return _all_values(ops)
     summands = _reached((v for op in adding for v in op.operands), backward)
@@ -212,16 +141,12 @@ def is_for_nvidia(module: Operation) -> bool:
     return "ttg.target" in attributes and str(attributes["ttg.target"].value).startswith("cuda:")
 
 
-def _is_never_fused(op: Operation, others: frozenset[str], unless_doubles: frozenset[str]) -> bool:
-    """True if an operation gives no product, or adds nothing to its operands: the caller passes the names of
-    operations for one of the two questions, `unless_doubles` for operations of which that holds but for f64."""
-    name = name_of(op)
-    if name in _PASSED or name in _NEVER_FUSED or name in others or name in (REDUCE, SCAN, *_ENDS, *_BRANCHES):
-        return True
-    if name.startswith("scf.") or name in ("tt.func", "builtin.module"):
-        return True
-    floats = [value for value in (*op.results, *op.operands) if is_float(value)]
-    return not floats or (name in unless_doubles and not any(element_of(value) == "f64" for value in floats))
+def _may_be_fused(op: Operation, fused: Fused, nvidia: bool) -> bool:
+    """True if an operation of floats may be fused as the table says that its like are."""
+    if fused == "never":
+        return False
+    elements = {element_of(value) for value in (*op.results, *op.operands) if is_float(value)}
+    return bool(elements) and (fused == "may" or not nvidia or "f64" in elements)
 
 
 def _adds_two(op: Operation, products: set[Value]) -> bool:
@@ -246,20 +171,13 @@ def copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
             steps.setdefault(source, []).extend(copies)
 
     for op in ops:
-        if name_of(op) in _PASSED:
+        if facts(op).copies:
             step(op.operands, op.results)
         elif op.name in (REDUCE, SCAN):
             _into_region(op, step)
-        elif op.name.startswith("scf."):
-            for index, result in enumerate(op.results):
-                step(results_of(op, index), [result])
-            for region in op.regions:
-                for block in region.blocks:
-                    for argument in block.arguments:
-                        step(passed_to(argument), [argument])
-        elif op.name in _BRANCHES:
-            for block in op.successors:
-                step(op.operands, block.arguments)
+        else:
+            for number, operand in enumerate(op.operands):
+                step([operand], taken_by(op, number))
     return steps
 
 
@@ -269,7 +187,7 @@ def _into_region(op: Operation, step: Callable[[Iterable[Value], Iterable[Value]
     (block,) = op.regions[0].blocks
     arguments, results = list(block.arguments), list(op.results)
     half = len(arguments) // 2
-    last = block.operations[len(block.operations) - 1].operation
+    last = terminator(block)
     for index, operand in enumerate(op.operands):
         both = [arguments[index], arguments[half + index]]
         step([operand], both)
@@ -296,14 +214,7 @@ def _differing_copies(reductions: Sequence[Operation], ops: Sequence[Operation],
 
 def _reached(values: Iterable[Value], steps: Steps) -> set[Value]:
     """These values and all values that `steps` lead to from them."""
-    found: set[Value] = set()
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if value not in found:
-            found.add(value)
-            pending += steps.get(value, ())
-    return found
+    return reached(values, lambda value: steps.get(value, ()))
 
 
 def takes_held(op: Operation, held: frozenset[Value]) -> bool:

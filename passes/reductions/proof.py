@@ -15,6 +15,7 @@ from dataclasses import replace
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import NotEquivalent, attributes_alone
+from triton_linear.passes.operations import names
 
 Bit = tuple[int, int]
 """A dimension of the original tensor and a bit of its coordinate, the lowest is 0. (-1, n) for the dimension
@@ -82,21 +83,21 @@ def _derive_result(op: Operation, index: int, operands: list[Known], reduction: 
         raise NotEquivalent(f"'{op.name}' is no step of a reduction")
     given = operands[0]
     match op.name:
-        case "ttg.convert_layout" | "tt.bitcast":
+        case names.CONVERT | names.BITCAST:
             return given
-        case "tt.gather" if _takes_element_zero(op):
+        case names.GATHER if _takes_element_zero(op):
             return given
-        case "tt.reshape" if "allow_reorder" not in op.attributes:
+        case names.RESHAPE if "allow_reorder" not in op.attributes:
             return replace(given, bits=_regrouped(given.bits, op.results[0].type.shape))
-        case "tt.trans":
+        case names.TRANS:
             return replace(given, bits=tuple(given.bits[axis] for axis in op.attributes["order"]))
-        case "tt.join" if replace(operands[1], operands=given.operands) == given:
+        case names.JOIN if replace(operands[1], operands=given.operands) == given:
             pack = ((-1, len(given.operands)),)
             return replace(given, operands=given.operands + operands[1].operands, bits=(*given.bits, pack))
-        case "tt.split" if given.bits[-1] == ((-1, len(given.operands) // 2),):
+        case names.SPLIT if given.bits[-1] == ((-1, len(given.operands) // 2),):
             half = len(given.operands) // 2
             return replace(given, operands=given.operands[half * index :][:half], bits=given.bits[:-1])
-        case "tt.reduce":
+        case names.REDUCE:
             return _derive_reduced(op, index, operands, reduction)
     raise NotEquivalent(f"'{op.name}' is no step of a reduction")
 
@@ -118,10 +119,10 @@ def _derive_reduced(op: Operation, index: int, operands: list[Known], reduction:
 
 def _takes_element_zero(op: Operation) -> bool:
     """True if an operation is a gather of element 0 along an axis of one element."""
-    if op.name != "tt.gather" or op.operands[0].type.shape[op.attributes["axis"].value] != 1:
+    if op.name != names.GATHER or op.operands[0].type.shape[op.attributes["axis"].value] != 1:
         return False
     index = op.operands[1].owner
-    if isinstance(index, Block) or index.operation.name != "arith.constant":
+    if isinstance(index, Block) or index.operation.name != names.CONSTANT:
         return False
     value = index.operation.attributes["value"]
     return bool(value.is_splat) and value.get_splat_value().value == 0

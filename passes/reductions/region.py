@@ -4,45 +4,8 @@ from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
-
-REDUCE, SCAN = "tt.reduce", "tt.scan"
-
-COMMUTATIVE = frozenset(
-    {
-        "arith.addf",
-        "arith.addi",
-        "arith.andi",
-        "arith.maximumf",
-        "arith.maxnumf",
-        "arith.maxsi",
-        "arith.maxui",
-        "arith.minimumf",
-        "arith.minnumf",
-        "arith.minsi",
-        "arith.minui",
-        "arith.mulf",
-        "arith.muli",
-        "arith.ori",
-        "arith.xori",
-    }
-)
-"""Operations whose result does not depend on the order of the two operands, except for NaNs."""
-
-EXACT = frozenset(
-    {
-        "arith.bitcast",
-        "arith.constant",
-        "arith.extf",
-        "arith.maximumf",
-        "arith.maxnumf",
-        "arith.minimumf",
-        "arith.minnumf",
-        "arith.negf",
-        "arith.select",
-        "math.absf",
-    }
-)
-"""Operations that give floats without rounding."""
+from triton_linear.passes.analysis.flow import terminator
+from triton_linear.passes.operations.table import named
 
 
 def commutes(reduction: Operation) -> bool:
@@ -59,16 +22,13 @@ def commutes(reduction: Operation) -> bool:
     makers = {result: op for op in inside for result in op.results}
     for index, value in enumerate(inside[-1].operands):
         maker = makers.get(value)
-        if maker is None or maker.name not in COMMUTATIVE:
+        if maker is None or not named(maker.name).commutes:
             return False
         if set(maker.operands) != {arguments[index], arguments[half + index]}:
             return False
     return True
 
 
-_ASSOCIATIVE = frozenset(name for name in COMMUTATIVE if name.endswith("i"))
-"""Commutative operations on integers: they are associative as well, as integers wrap around."""
-_EXTREMES = frozenset({"arith.maximumf", "arith.maxnumf", "arith.minimumf", "arith.minnumf"})
 _CANONICAL = frozenset({"bf16", "f16", "f32"})
 """Floats for which NVIDIA's `min` and `max` give the same NaN for every NaN operand, and order -0 below +0 (PTX
 ISA, `min` and `max`)."""
@@ -87,11 +47,10 @@ def is_order_free(reduction: Operation, nvidia: bool) -> bool:
         return False
     (block,) = reduction.regions[0].blocks
     makers = {result: view.operation for view in block.operations for result in view.operation.results}
-    for value in block.operations[len(block.operations) - 1].operation.operands:
+    for value in terminator(block).operands:
         maker = makers[value]
-        exact = maker.name in _ASSOCIATIVE or (
-            nvidia and maker.name in _EXTREMES and str(value.type) in _CANONICAL
-        )
+        known = named(maker.name)
+        exact = known.associative or (nvidia and known.extreme and str(value.type) in _CANONICAL)
         if not exact or any(_has_flag(maker, name) for name in _FLAGS):
             return False
     return True
@@ -115,6 +74,6 @@ def rounds(reduction: Operation) -> bool:
     (block,) = reduction.regions[0].blocks
     inside = [view.operation for view in block.operations]
     return any(
-        op.name not in EXACT and any(str(result.type).startswith(("f", "bf")) for result in op.results)
+        named(op.name).rounds and any(str(result.type).startswith(("f", "bf")) for result in op.results)
         for op in inside
     )

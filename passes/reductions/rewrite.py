@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.encodings import layout_of, linear_encoding_text, transfer
+from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
@@ -14,14 +14,14 @@ from triton_linear.dialect.mlir_adapter import (
     IntegerAttr,
     Location,
     Operation,
-    RankedTensorType,
     Type,
     UnitAttr,
     Value,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.framework.building import create, in_layout, made, tensor, transposed
+from triton_linear.passes.operations import names
 from triton_linear.passes.reductions.split import Split
 from triton_linear.passes.reductions.ways import Way, packed_element
 
@@ -64,15 +64,13 @@ class ReductionWriter:
                 *(found.axis + index for index in found.order),
                 *range(found.axis + len(found.order), rank - 1 + len(found.order)),
             )
-            value = self._shaped("tt.reshape", value, found.apart)
-            text = f"array<i32: {', '.join(map(str, order))}>"
-            value = self._shaped("tt.trans", value, found.moved, {"order": Attribute.parse(text, self.context)})
-        return self._shaped("tt.reshape", value, found.whole)
+            value = self._shaped(names.RESHAPE, value, found.apart)
+            value = transposed(value, order, found.moved, self.ip, self.reduction.location)
+        return self._shaped(names.RESHAPE, value, found.whole)
 
     def reshaped(self, value: Value, shape: Sequence[int], encoding: str) -> Value:
         """Reshape a tensor. Requires: `encoding` is the encoding that follows for the new shape."""
-        result = self._tensor(shape, value.type.element_type, encoding)
-        return self._create("tt.reshape", [result], [value])[0]
+        return self._made(names.RESHAPE, [value], tensor(value.type, encoding, shape))
 
     def reduced(self, values: Sequence[Value], axis: int) -> list[Value]:
         """Reduce other tensors along another axis, with the region and attributes of the reduction."""
@@ -85,7 +83,7 @@ class ReductionWriter:
             result: Type = type_.element_type
             if shape:
                 encoding = f"#ttg.slice<{{dim = {axis}, parent = {type_.encoding}}}>"
-                result = self._tensor(shape, type_.element_type, encoding)
+                result = tensor(type_, encoding, shape)
             copy.results[index].set_type(result)
         return list(copy.results)
 
@@ -99,14 +97,14 @@ class ReductionWriter:
         own.
         """
         layout = _layout(value)
-        flat = self._shaped("tt.reshape", value, transfer.expand_dims(layout, 0))
-        index = self._tensor(flat.type.shape, Type.parse("i32", self.context), str(flat.type.encoding))
+        flat = self._shaped(names.RESHAPE, value, transfer.expand_dims(layout, 0))
+        index = tensor(flat.type, str(flat.type.encoding), element=Type.parse("i32", self.context))
         zero = DenseElementsAttr.get_splat(index, IntegerAttr.get(index.element_type, 0))
-        (zeros,) = self._create("arith.constant", [index], [], {"value": zero})
+        zeros = self._made(names.CONSTANT, [], index, {"value": zero})
         axis = IntegerAttr.get(Type.parse("i32", self.context), 0)
         agreed = {"axis": axis, ll.AGREE: UnitAttr.get(self.context)}
-        (taken,) = self._create("tt.gather", [flat.type], [flat, zeros], agreed)
-        return self._shaped("tt.reshape", taken, layout)
+        taken = self._made(names.GATHER, [flat, zeros], flat.type, agreed)
+        return self._shaped(names.RESHAPE, taken, layout)
 
     def _gather(self, values: Sequence[Value], layout: LinearLayout) -> list[Value]:
         """Convert values of one layout to another, joined into one conversion."""
@@ -118,7 +116,8 @@ class ReductionWriter:
             joined = transfer.join(_layout(level[0]))
             level = [self._join(pair, joined) for pair in zip(level[::2], level[1::2], strict=True)]
             layout = transfer.join(layout)
-        level = [self._shaped(CONVERT, level[0], layout, {ll.PARTIALS: UnitAttr.get(self.context)})]
+        partials = {ll.PARTIALS: UnitAttr.get(self.context)}
+        level = [self._made(names.CONVERT, level[:1], in_layout(level[0].type, layout), partials)]
         while len(level) < len(values):
             half = transfer.split(layout)
             assert half is not None  # it was joined
@@ -130,55 +129,35 @@ class ReductionWriter:
         type_ = value.type
         if type_.element_type == element:
             return value
-        return self._create("tt.bitcast", [self._tensor(type_.shape, element, str(type_.encoding))], [value])[0]
+        to = tensor(type_, str(type_.encoding), element=element)
+        return self._made(names.BITCAST, [value], to)
 
     def _join(self, pair: Sequence[Value], layout: LinearLayout) -> Value:
-        type_ = pair[0].type
-        result = self._tensor((*type_.shape, 2), type_.element_type, linear_encoding_text(layout))
-        return self._create("tt.join", [result], pair)[0]
+        return self._made(names.JOIN, pair, in_layout(pair[0].type, layout))
 
     def _split(self, value: Value, layout: LinearLayout) -> list[Value]:
-        type_ = value.type
-        half = self._tensor(type_.shape[:-1], type_.element_type, linear_encoding_text(layout))
-        return self._create("tt.split", [half, half], [value])
+        half = in_layout(value.type, layout)
+        return list(create(names.SPLIT, [value], [half, half], self.ip, self.reduction.location).results)
 
-    def _shaped(
-        self, name: str, value: Value, layout: LinearLayout, attributes: dict[str, Attribute] | None = None
-    ) -> Value:
-        shape = [size for _, size in layout.out_dims]
-        result = self._tensor(shape, value.type.element_type, linear_encoding_text(layout))
-        return self._create(name, [result], [value], attributes)[0]
+    def _shaped(self, name: str, value: Value, layout: LinearLayout) -> Value:
+        return self._made(name, [value], in_layout(value.type, layout))
 
-    def _tensor(self, shape: Sequence[int], element: Type, encoding: str) -> Type:
-        attribute = Attribute.parse(encoding, self.context)
-        return RankedTensorType.get(list(shape), element, attribute, Location.unknown(self.context))
-
-    def _create(
+    def _made(
         self,
         name: str,
-        types: Sequence[Type],
         operands: Sequence[Value],
+        type_: Type,
         attributes: dict[str, Attribute] | None = None,
-    ) -> list[Value]:
-        op = Operation.create(
-            name,
-            results=list(types),
-            operands=list(operands),
-            attributes=attributes or {},
-            loc=self.reduction.location,
-            ip=self.ip,
-        )
-        return list(op.results)
+    ) -> Value:
+        return made(name, operands, type_, self.ip, self.reduction.location, attributes)
 
 
 def converted(value: Value, type_: Type, ip: InsertionPoint, location: Location) -> Value:
     """The value converted to `type_`, which differs in the encoding alone."""
     if value.type == type_:
         return value
-    made = {ll.PARTIALS: UnitAttr.get(type_.context)}
-    op = Operation.create(CONVERT, results=[type_], operands=[value], attributes=made, loc=location, ip=ip)
-    result: Value = op.results[0]
-    return result
+    partials = {ll.PARTIALS: UnitAttr.get(type_.context)}
+    return made(names.CONVERT, [value], type_, ip, location, partials)
 
 
 def _layout(value: Value) -> LinearLayout:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, operations
-from triton_linear.passes.analysis.influence import name_of
+from triton_linear.passes.operations.names import ASSEMBLY, ATOMIC, REDUCE, SCAN
+from triton_linear.passes.operations.table import name_of
 from triton_linear.passes.reductions.held import KeptBits
-from triton_linear.passes.reductions.region import REDUCE, SCAN
 from triton_linear.passes.reductions.strides import DOTS
 
-_BY_THREAD = frozenset({"tt.atomic_cas", "tt.atomic_rmw", "tt.elementwise_inline_asm"})
+_BY_THREAD = frozenset({"tt.atomic_cas", ATOMIC, ASSEMBLY})
 """Operations that may give other values in other threads, or beside other elements."""
 
 

@@ -25,10 +25,10 @@ from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import NUM_WARPS, UNORDERED, Planning, ctas_of, exact_field
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT, REDUCE
 from triton_linear.passes.reductions import proof
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits, takes_held
-from triton_linear.passes.reductions.region import REDUCE, commutes, must_stay
+from triton_linear.passes.reductions.region import commutes, must_stay
 from triton_linear.passes.reductions.rewrite import ReductionWriter, converted
 from triton_linear.passes.reductions.split import Split, split
 from triton_linear.passes.reductions.ways import Asked, Choice, choose, without_copies

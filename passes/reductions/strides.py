@@ -13,43 +13,23 @@ and more loads asynchronous. What else may follow from that, and is excluded her
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, operations, producers_of
 from triton_linear.passes.analysis.effects import computes, is_volatile
+from triton_linear.passes.analysis.flow import reached
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 from triton_linear.passes.reductions.held import Steps, copies_by_source, held_values
-from triton_linear.passes.reductions.region import REDUCE, SCAN
 
 DOTS = ("dot", "dot_scaled", "mma", "mma_scaled")
 """How names of operations end that multiply matrices."""
-_LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
-_STORE = "tt.store"
-_LOOPS = ("scf.for", "scf.while")
-_OFFSET, _POINTER = "tt.addptr", "!tt.ptr"
-_MOVED = frozenset({"tt.broadcast", "tt.expand_dims", "tt.splat"})
+_LOADS = (names.LOAD, "tt.descriptor_load", "tt.descriptor_gather")
+_POINTER = "!tt.ptr"
+_MOVED = frozenset({names.BROADCAST, names.EXPAND, names.SPLAT})
 """Operations that give their operand, of offsets or pointers."""
-_ARITHMETIC = frozenset(
-    {"arith.addi", "arith.extsi", "arith.extui", "arith.muli", "arith.subi", "arith.trunci"}
-)
+_ARITHMETIC = frozenset({names.ADD, "arith.extsi", "arith.extui", "arith.muli", names.SUBTRACT, "arith.trunci"})
 """Operations that make offsets of strides."""
-_NO_WRITES = frozenset(
-    {
-        *("builtin.module", "tt.func", "tt.return", REDUCE, SCAN, "tt.reduce.return", "tt.scan.return"),
-        *("tt.get_program_id", "tt.get_num_programs", "tt.make_range", "tt.dot", "tt.dot_scaled"),
-        *(
-            "tt.addptr",
-            "tt.broadcast",
-            "tt.cat",
-            "tt.expand_dims",
-            "tt.gather",
-            "tt.histogram",
-            "tt.join",
-            "tt.reshape",
-        ),
-        *("tt.split", "tt.splat", "tt.trans", "tt.unsplat", "tt.make_tensor_descriptor"),
-    }
-)
-"""Operations that write nothing, besides elementwise ones and those of upstream's dialects."""
 
 
 def strides(module: Operation, numbers: Iterable[int]) -> list[int]:
@@ -57,7 +37,7 @@ def strides(module: Operation, numbers: Iterable[int]) -> list[int]:
     ops = operations(module)
     if _reads_after_writing(ops):
         return []
-    (kernel,) = (op for op in ops if op.name == "tt.func" and _is_public(op))
+    (kernel,) = (op for op in ops if op.name == names.FUNCTION and _is_public(op))
     arguments = kernel.regions[0].blocks[0].arguments
     flow = _Flow(ops)
     return [number for number in numbers if flow.may_be_constant(arguments[number])]
@@ -73,7 +53,7 @@ def _reads_after_writing(ops: Sequence[Operation]) -> bool:
     unknown counts as a load too."""
     written = False
     for op in ops:
-        if op.name in _LOOPS:
+        if op.name in names.LOOPS:
             inside = operations(op)[1:]
             if any(map(_writes, inside)) and any(_reads(each) for each in inside):
                 return True
@@ -84,16 +64,14 @@ def _reads_after_writing(ops: Sequence[Operation]) -> bool:
 
 
 def _reads(op: Operation) -> bool:
-    return op.name in _LOADS or (_writes(op) and op.name != _STORE)
+    return op.name in _LOADS or (_writes(op) and op.name != names.STORE)
 
 
 def _writes(op: Operation) -> bool:
     """True if an operation may write, wait, or do anything else that a load may not pass."""
     if op.name in _LOADS:
-        return op.name == "tt.load" and is_volatile(op)
-    if op.name in _NO_WRITES or op.name.startswith(("arith.", "math.", "scf.", "cf.", "ub.")):
-        return False
-    return not computes(op)
+        return op.name == names.LOAD and is_volatile(op)
+    return named(op.name).writes and not computes(op)
 
 
 class _Flow:
@@ -122,9 +100,9 @@ class _Flow:
                 op: Operation = use.owner.operation
                 if op.name in _MOVED or (op.name in _ARITHMETIC and not is_pointer):
                     pending += [(result, is_pointer) for result in op.results]
-                elif op.name == _OFFSET and use.operand_number == (0 if is_pointer else 1):
+                elif op.name == names.ADD_POINTER and use.operand_number == (0 if is_pointer else 1):
                     pending.append((op.results[0], True))
-                elif is_pointer and op.name in ("tt.load", _STORE) and use.operand_number == 0:
+                elif is_pointer and op.name in (names.LOAD, names.STORE) and use.operand_number == 0:
                     accesses.append(op)
                 elif not (is_pointer and op.name.startswith("scf.")):  # whose results are copies
                     return False
@@ -132,36 +110,27 @@ class _Flow:
 
     def _touches_held(self, access: Operation) -> bool:
         """True if a value that is loaded comes to a held one, or one that is stored from one in its block."""
-        if access.name == _STORE:
+        if access.name == names.STORE:
             return any(value in self._held for value in self._made_of(access.operands[1], access))
         return any(value in self._held for value in self._reached(access.results))
 
-    def _made_of(self, value: Value, at: Operation) -> Iterator[Value]:
+    def _made_of(self, value: Value, at: Operation) -> set[Value]:
         """A value, and those of the same block as `at` that it is computed from."""
-        seen: set[Value] = set()
-        pending = [value]
-        while pending:
-            value = pending.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            yield value
+
+        def sources(value: Value) -> list[Value]:
             producer = self._producers.get(value)
-            if producer is not None and producer.block == at.block and not producer.name.startswith("scf."):
-                pending += producer.operands
+            if producer is None or producer.block != at.block or producer.name.startswith("scf."):
+                return []
+            return list(producer.operands)
+
+        return reached([value], sources)
 
     def _reached(self, values: Iterable[Value]) -> set[Value]:
         """Values, and what they come to but through dots."""
-        found: set[Value] = set()
-        pending = list(values)
-        while pending:
-            value = pending.pop()
-            if value in found:
-                continue
-            found.add(value)
-            pending += self._copies.get(value, ())
-            for use in value.uses:
-                op = use.owner.operation
-                if not op.name.endswith(DOTS):
-                    pending += op.results
-        return found
+
+        def following(value: Value) -> list[Value]:
+            users = (use.owner.operation for use in value.uses)
+            results = [result for op in users if not op.name.endswith(DOTS) for result in op.results]
+            return [*self._copies.get(value, ()), *results]
+
+        return reached(values, following)

@@ -8,35 +8,28 @@ from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.passes.analysis.effects import computes, is_volatile
 from triton_linear.passes.framework.base import PassRun
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
-LOAD = "tt.load"
-_COMBINES = frozenset({"tt.reduce", "tt.scan"})
-_SHARED = frozenset({"ttg.local_alloc", "ttg.local_load", "ttg.local_store"})
+_COMBINES = frozenset({names.REDUCE, names.SCAN})
+_SHARED = frozenset({names.LOCAL_ALLOC, names.LOCAL_LOAD, names.LOCAL_STORE})
 """Accesses to shared memory, which Triton puts barriers between."""
-_VIEWS = frozenset({"ttg.memdesc_index", "ttg.memdesc_reshape", "ttg.memdesc_subslice", "ttg.memdesc_trans"})
-_SHAPES = frozenset(
-    {"tt.broadcast", "tt.cat", "tt.expand_dims", "tt.join", "tt.reshape", "tt.split", "tt.trans", "tt.unsplat"}
-)
-_PASSED = _COMBINES | _SHARED | _VIEWS | _SHAPES | {CONVERT, "tt.dot", "tt.gather"}
-"""Operations that a load may pass, besides loads and elementwise ones: they neither write to global
-memory nor wait for what another thread writes there."""
 
 
 def lets_pass(op: Operation) -> bool:
     """True if a load may come before an operation that comes before it in the block."""
-    if op.name == LOAD:
+    if op.name == names.LOAD:
         return not is_volatile(op)
-    return op.name in _PASSED or computes(op)
+    return named(op.name).loads_pass or computes(op)
 
 
 def is_exchange(op: Operation, looped: bool, pass_: PassRun) -> bool:
     """True if an operation that has a barrier, or may have one, is worth a load in front of it. `looped`: it is
     in the body of a loop."""
-    if op.name == CONVERT and (looped or ll.PARTIALS not in op.attributes):
+    if op.name == names.CONVERT and (looped or ll.PARTIALS not in op.attributes):
         plan = pass_.plans.of(op)
         return plan is None or (isinstance(plan, SharedPlan) and plan.scope != "warp")
     if op.name in _COMBINES and looped:
         layout, axis = pass_.layouts.of(op.operands[0].type), op.attributes["axis"].value
         return not isinstance(layout, LinearLayout) or any(basis[axis] for basis in dict(layout.bases)[WARP])
-    return bool(op.name == "tt.gather") or (looped and op.name in _SHARED)
+    return bool(op.name == names.GATHER) or (looped and op.name in _SHARED)

@@ -23,31 +23,24 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.effects import is_pure
+from triton_linear.passes.analysis.flow import BOUNDS, reached
 from triton_linear.passes.analysis.registers import BESIDE, live_by_place
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
+from triton_linear.passes.framework.building import create, made
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.planning import find_target, target_field, unfit, warps_of
-from triton_linear.passes.framework.verifiers import DOTS
-from triton_linear.passes.scheduling.exchanges import LOAD, is_exchange, lets_pass
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
+from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
 
-_LOOP = "scf.for"
-_BRANCH = "scf.if"
-_YIELD = "scf.yield"
-_PASSED = frozenset({"tt.store", _BRANCH, _YIELD})
+_PASSED = frozenset({names.STORE, names.IF, names.YIELD})
 """Operations that a load may pass, besides those of `exchanges.lets_pass`."""
-_BOUNDS = 3
-"""Operands of a loop before what it carries: its lower bound, its upper bound and its step."""
 _WAIT = "ttg.async_wait"
 """Has a barrier."""
-_ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims", "tt.make_range", "tt.splat", "tt.trans"})
-"""Operations besides elementwise ones that may be done for the next iteration too."""
 _OTHERS = "tt.extern_elementwise"
-_DIVISIONS = frozenset(
-    f"arith.{name}" for name in ("ceildivsi", "ceildivui", "divsi", "divui", "floordivsi", "remsi", "remui")
-)
 _UNSIGNED = "unsignedCmp"
 _SLT, _ULT = 2, 6
 """The predicates of `arith.cmpi` for "less", of signed numbers and of unsigned ones."""
@@ -102,8 +95,8 @@ class LoadAhead(Pass):
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         ops = pass_.operations(op)
-        loops = [each for each in ops if each.name == _LOOP]
-        if not loops or not any(each.name == LOAD for each in ops) or unfit(op, ops) is not None:
+        loops = [each for each in ops if each.name == names.FOR]
+        if not loops or not any(each.name == names.LOAD for each in ops) or unfit(op, ops) is not None:
             return False
         gpu = find_target(self.name, op, self.target, pass_)
         if gpu is None or gpu.policy.warps_ahead > gpu.resident_warps:
@@ -139,23 +132,26 @@ def _inside(body: Sequence[Operation]) -> Iterator[Operation]:
     """Operations, and those of the branches among them."""
     for op in body:
         yield op
-        if op.name == _BRANCH:
+        if op.name == names.IF:
             for region in op.regions:
                 for block in region.blocks:
                     yield from _inside([view.operation for view in block.operations])
 
 
 def _is_passed(op: Operation, gathers: frozenset[Operation]) -> bool:
-    return op.name in _PASSED or op in gathers or (op.name not in DOTS and lets_pass(op))
+    return op.name in _PASSED or op in gathers or (op.name not in names.DOTS and lets_pass(op))
 
 
 def _repeats(op: Operation) -> bool:
     """True if an operation of an address or a mask may be done for another iteration too, even if that does not
     run, where a division might be by zero, and code of others might read memory that is not there."""
-    if op.name in _DIVISIONS:
+    known = named(op.name)
+    if known.divides:
         divisor = op.operands[1].owner
-        return not isinstance(divisor, Block) and divisor.operation.name == "arith.constant"
-    return len(op.results) == 1 and (op.name in _ADDRESSES or (is_pure(op) and op.name != _OTHERS))
+        return not isinstance(divisor, Block) and divisor.operation.name == names.CONSTANT
+    return len(op.results) == 1 and (
+        known.recomputed or op.name == names.TRANS or (is_pure(op) and op.name != _OTHERS)
+    )
 
 
 def _attributes(op: Operation, defined: Sequence[str]) -> dict[str, Attribute]:
@@ -189,7 +185,7 @@ class _Body:
         """The body of a loop; None if it is another one. gathers: calls of gathers."""
         block = loop.regions[0].blocks[0]
         ops = [view.operation for view in block.operations]
-        if not any(op.name == LOAD for op in ops):
+        if not any(op.name == names.LOAD for op in ops):
             return None
         exchange = None
         for op in ops:
@@ -208,17 +204,9 @@ class _Body:
 
     def slice(self, values: Iterable[Value]) -> tuple[set[Operation], set[Value]]:
         """The operations of the body that lead to `values`, and the arguments that these come from."""
-        pending, ops, arguments = list(values), set[Operation](), set[Value]()
-        while pending:
-            value = pending.pop()
-            maker = self.makers.get(value)
-            if maker is None:
-                if value in self.numbers:
-                    arguments.add(value)
-            elif maker not in ops:
-                ops.add(maker)
-                pending += maker.operands
-        return ops, arguments
+        seen = reached(values, lambda value: self.makers[value].operands if value in self.makers else ())
+        ops = {self.makers[value] for value in seen if value in self.makers}
+        return ops, {value for value in seen if value in self.numbers}
 
     def in_order(self, ops: Iterable[Operation]) -> list[Operation]:
         return sorted(ops, key=self.places.__getitem__)
@@ -249,7 +237,7 @@ class _Advance:
         """All the loads of a body that can go ahead."""
         found = cls(body)
         for op in body.ops:
-            if op.name == LOAD and found._varies(op) and not writes.may_precede(op):
+            if op.name == names.LOAD and found._varies(op) and not writes.may_precede(op):
                 repeated, arguments = body.slice(op.operands)
                 carried = (body.numbers[argument] - 1 for argument in arguments)
                 hoisted, _ = body.slice(body.yielded[number] for number in carried if number >= 0)
@@ -291,8 +279,8 @@ class _Advance:
         for op in self.body.in_order(self.hoisted):
             if not op.is_before_in_block(anchor):
                 op.move_before(anchor)
-        counter = _made("arith.addi", given[0].type, [arguments[0], given[2]], loop.location, anchor)
-        first = dict(zip(arguments, [given[0], *given[_BOUNDS:]], strict=True))
+        counter = made(names.ADD, [arguments[0], given[2]], given[0].type, anchor, loop.location)
+        first = dict(zip(arguments, [given[0], *given[BOUNDS:]], strict=True))
         firsts = self._loaded(first, given[0], loop)
         following = dict(zip(arguments, [counter, *self.body.yielded], strict=True))
         nexts = self._loaded(following, counter, anchor)
@@ -301,10 +289,10 @@ class _Advance:
             result.replace_all_uses_with(block.add_argument(result.type, load.location))
             load.erase()
         carried = [*end.operands, *nexts]
-        Operation.create(_YIELD, operands=carried, loc=end.location, ip=InsertionPoint(end))
+        create(names.YIELD, carried, [], end, end.location)
         end.erase()
-        made = Operation.create(
-            _LOOP,
+        wider = Operation.create(
+            names.FOR,
             results=[value.type for value in carried],
             operands=[*given, *firsts],
             attributes=_attributes(loop, (_UNSIGNED,)),
@@ -312,8 +300,8 @@ class _Advance:
             loc=loop.location,
             ip=InsertionPoint(loop),
         )
-        block.append_to(made.regions[0])
-        for old, new in zip(loop.results, made.results, strict=False):
+        block.append_to(wider.regions[0])
+        for old, new in zip(loop.results, wider.results, strict=False):
             old.replace_all_uses_with(new)
         loop.erase()
 
@@ -334,7 +322,8 @@ class _Advance:
         loop = self.body.loop
         bit, number = (Type.parse(text, loop.context) for text in ("i1", "i64"))
         less = IntegerAttr.get(number, _ULT if _UNSIGNED in loop.attributes else _SLT)
-        runs = _made("arith.cmpi", bit, [counter, loop.operands[1]], loop.location, place, {"predicate": less})
+        pair = [counter, loop.operands[1]]
+        runs = made(names.COMPARE, pair, bit, place, loop.location, {"predicate": less})
         for op in self.body.in_order(self.repeated):
             clone = op.clone(ip=InsertionPoint(place))
             for index, operand in enumerate(op.operands):
@@ -352,33 +341,18 @@ def _load(load: Operation, operands: Sequence[Value], runs: Value, place: Operat
     mask = runs
     if tensor is not None:
         type_ = RankedTensorType.get(tensor.shape, runs.type, tensor.encoding, Location.unknown(load.context))
-        mask = _made("tt.splat", type_, [runs], load.location, place)
+        mask = made(names.SPLAT, [runs], type_, place, load.location)
     if rest:
         # Not `and`: past the last iteration the mask may be undefined, and then so is what `and` gives.
-        none = _made("arith.constant", mask.type, [], load.location, place, {"value": _false(mask.type)})
-        mask = _made("arith.select", mask.type, [runs, rest[0], none], load.location, place)
+        none = made(names.CONSTANT, [], mask.type, place, load.location, {"value": _false(mask.type)})
+        mask = made(names.SELECT, [runs, rest[0], none], mask.type, place, load.location)
     attributes = _attributes(load, _OF_LOADS)
     attributes[_SEGMENTS] = Attribute.parse(_WITH_OTHER if len(rest) > 1 else _MASKED, load.context)
-    return _made(LOAD, load.results[0].type, [pointer, mask, *rest[1:]], load.location, place, attributes)
+    operands = [pointer, mask, *rest[1:]]
+    return made(names.LOAD, operands, load.results[0].type, place, load.location, attributes)
 
 
 def _false(type_: Type) -> Attribute:
     if isinstance(type_, RankedTensorType):
         return DenseElementsAttr.get_splat(type_, IntegerAttr.get(type_.element_type, 0))
     return IntegerAttr.get(type_, 0)
-
-
-def _made(
-    name: str,
-    type_: Type,
-    operands: Sequence[Value],
-    location: Location,
-    place: Operation,
-    attributes: Mapping[str, Attribute] | None = None,
-) -> Value:
-    """The result of a new operation in front of `place`."""
-    made = Operation.create(
-        name, results=[type_], operands=operands, attributes=attributes, loc=location, ip=InsertionPoint(place)
-    )
-    result: Value = made.results[0]
-    return result

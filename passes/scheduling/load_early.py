@@ -10,14 +10,13 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.effects import computes
-from triton_linear.passes.analysis.places import LOOPS
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework.base import Pass, PassRun
-from triton_linear.passes.scheduling.exchanges import LOAD, is_exchange, lets_pass
-
-_ADDRESSES = frozenset({"tt.broadcast", "tt.expand_dims"})
-"""Operations besides elementwise ones that may move with a load, on whose operands they are."""
+from triton_linear.passes.operations.names import LOAD, LOOPS
+from triton_linear.passes.operations.table import named
+from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,12 @@ class LoadEarly(Pass):
         if not any(inner.name == LOAD for inner in ops):
             return False
         mover = _Mover(ops, pass_, gather_calls(ops))
-        if not sum(mover.advance(*body) for body in _bodies(ops)):
+        moves = [move for body in _bodies(ops) for move in mover.advance(*body)]
+        if not moves:
             return False
+        with Numbering(moved=frozenset({LOAD})).same(op, "earlier loads"):
+            for each, exchange in moves:
+                each.move_before(exchange)
         op.attributes[ll.EARLY] = UnitAttr.get(op.context)
         return None
 
@@ -76,16 +79,17 @@ def _bodies(ops: Sequence[Operation]) -> Iterator[tuple[list[Operation], bool]]:
 
 @dataclass
 class _Mover:
-    """Moves the loads of a module. ops: its operations, before any has moved. gathers: calls of gathers."""
+    """Finds the loads of a module that are to move. ops: its operations. gathers: calls of gathers."""
 
     ops: Sequence[Operation]
     pass_: PassRun
     gathers: frozenset[Operation]
     writes: Writes | None = None
 
-    def advance(self, body: Sequence[Operation], looped: bool) -> int:
-        """Move the loads of a block. Returns how many have moved."""
-        moved, behind, loaded = 0, None, set[Value]()
+    def advance(self, body: Sequence[Operation], looped: bool) -> list[tuple[Operation, Operation]]:
+        """What of a block is to move, in this order, and in front of what."""
+        behind, loaded = None, set[Value]()
+        moves: list[tuple[Operation, Operation]] = []
         for op in body:
             waits = bool(loaded) and any(operand in loaded for operand in op.operands)
             if waits or op.name == LOAD:
@@ -93,10 +97,10 @@ class _Mover:
             if not (lets_pass(op) or op in self.gathers):
                 behind = None
             elif behind is not None:
-                moved += behind.take(op, self.is_ordered)
+                moves += ((each, behind.exchange) for each in behind.take(op, self.is_ordered))
             elif waits and (op in self.gathers or is_exchange(op, looped, self.pass_)):
                 behind = _Behind(op)
-        return moved
+        return moves
 
     def is_ordered(self, load: Operation) -> bool:
         """True if a load may need a barrier behind what was written before."""
@@ -120,21 +124,19 @@ class _Behind:
     def __post_init__(self) -> None:
         self.late.update(self.exchange.results)
 
-    def take(self, op: Operation, is_ordered: Callable[[Operation], bool]) -> bool:
-        """Move the next operation in front of the exchange if it is a load that can be there, and not
-        `is_ordered`. Returns whether it has moved."""
+    def take(self, op: Operation, is_ordered: Callable[[Operation], bool]) -> list[Operation]:
+        """What moves in front of the exchange with the next operation, if that is a load that can be there, and
+        not `is_ordered`: what leads to it, and the load."""
         self.places += 1
         if any(operand in self.late for operand in op.operands):
             self.late.update(op.results)
         elif op.name == LOAD and not is_ordered(op):
-            for _, each in sorted(self._before(op)):
-                each.move_before(self.exchange)
-            return True
-        elif (computes(op) or op.name in _ADDRESSES) and len(op.results) == 1:
+            return [each for _, each in sorted(self._before(op))]
+        elif (computes(op) or named(op.name).recomputed) and len(op.results) == 1:
             self.addresses[op.results[0]] = self.places, op
         else:
             self.late.update(op.results)
-        return False
+        return []
 
     def _before(self, load: Operation) -> list[tuple[int, Operation]]:
         """A load and the operations behind the exchange that lead to it, with their places."""

@@ -17,15 +17,16 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.axis import AxisAnalysis
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, swizzle_of
 from triton_linear.passes.framework.planning import Planning, unfit, warps_of
+from triton_linear.passes.operations.names import COPY, LOCAL_ALLOC, LOCAL_LOAD, SUBSLICE
 from triton_linear.passes.staging.choice import Staging, are_words, direct_price, least_price, staging_for
-from triton_linear.passes.staging.owned import ALLOC, COPY, SUBSLICE, Owned, is_access, owned_memory, sides_of
+from triton_linear.passes.staging.owned import Owned, is_access, owned_memory, sides_of
 
 _FIELD = re.compile(r"\b(vec|perPhase|maxPhase|order) = (?:\d+|\[[^\]]*\])")
 _VECTORS: Final = (16, 32, 64, 8, 4)
@@ -89,7 +90,7 @@ class ArrangeMemory(Planning):
             if best is None:
                 continue
             encoding, summary = best
-            for allocation in (inner for inner in owned.ops if inner.name == ALLOC):
+            for allocation in (inner for inner in owned.ops if inner.name == LOCAL_ALLOC):
                 diagnostics.remark(allocation, f"memory is laid out anew: {summary}")
                 allocation.attributes[ll.ARRANGED] = StringAttr.get(summary, op.context)
             for value, turned in owned.views.items():
@@ -99,11 +100,9 @@ class ArrangeMemory(Planning):
         if not changes:
             return False
         op.attributes[ll.ARRANGED] = StringAttr.get("", op.context)
-        before = numbering.of(op)
-        for value, type_ in changes:
-            value.set_type(type_)
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with memory laid out anew would not compute the same")
+        with numbering.same(op, "memory laid out anew"):
+            for value, type_ in changes:
+                value.set_type(type_)
         return None
 
 
@@ -165,7 +164,7 @@ class _Choice:
                     return None
                 if op.name == COPY and gpu.vendor != "nvidia":
                     return None  # the lanes of such a copy have to be neighbours in memory
-                is_store = op.name != "ttg.local_load"
+                is_store = op.name != LOCAL_LOAD
                 access = _Access(
                     layout,
                     tuple(registers.type.shape),

@@ -5,28 +5,24 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import (
-    Attribute,
     InsertionPoint,
-    Location,
     Operation,
-    RankedTensorType,
     StringAttr,
-    Type,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import HINTS
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.global_memory import encoding_text
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework.building import create, tensor
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of, memory_of
 from triton_linear.passes.framework.planning import Planning, exact_field, unfit, warps_of
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT, LOCAL_LOAD
 from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
 from triton_linear.passes.staging.choice import Direct, Staging, are_words, staging_for
 from triton_linear.passes.staging.owned import is_access, sides_of
@@ -85,12 +81,9 @@ class LowerLocal(Planning):
                 diagnostics.remark(access, f"access left to Triton: {choice.reason}")
         if not chosen:
             return False
-        numbering = Numbering()
-        before = numbering.of(op)
-        for access, choice in chosen:
-            _reroute(access, choice)
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with other accesses would not compute the same")
+        with Numbering().same(op, "other accesses"):
+            for access, choice in chosen:
+                _reroute(access, choice)
         for access, choice in chosen:
             access.attributes[ll.STAGED] = StringAttr.get(choice.summary(), op.context)
         return None
@@ -111,7 +104,7 @@ class LowerLocal(Planning):
             return Direct(str(error))
         if any(hint in access.attributes for hint in HINTS):
             return Direct("it promises something of its elements, which Triton has to see")
-        is_store = access.name != "ttg.local_load"
+        is_store = access.name != LOCAL_LOAD
         shape = tuple(registers.type.shape)
         local = LocalAccess.of(placed, shape, element.memory_bytes, is_store)
         if local is None:
@@ -121,23 +114,17 @@ class LowerLocal(Planning):
         return staging_for(local, wanted, element, gpu, is_store or are_words(access.results[0]))
 
 
-def _in_layout(type_: Type, layout: LinearLayout) -> Type:
-    encoding = Attribute.parse(encoding_text(layout), type_.context)
-    unknown = Location.unknown(type_.context)
-    return RankedTensorType.get(type_.shape, type_.element_type, encoding, unknown)
-
-
 def _reroute(access: Operation, choice: Staging) -> None:
     """Give an access the layout that it is staged in."""
     registers, _ = sides_of(access)
-    wanted, cheap = registers.type, _in_layout(registers.type, choice.layout)
-    if access.name == "ttg.local_load":
+    wanted, cheap = registers.type, tensor(registers.type, encoding_text(choice.layout))
+    if access.name == LOCAL_LOAD:
         ip, sides = InsertionPoint.after(access), (registers, wanted)
         registers.set_type(cheap)
     else:
         ip, sides = InsertionPoint(access), (registers, cheap)
-    conversion = Operation.create(CONVERT, results=[sides[1]], operands=[sides[0]], loc=access.location, ip=ip)
-    if access.name == "ttg.local_load":
+    conversion = create(CONVERT, [sides[0]], [sides[1]], ip, access.location)
+    if access.name == LOCAL_LOAD:
         registers.replace_all_uses_except(conversion.results[0], conversion)
     else:
         access.operands[0] = conversion.results[0]

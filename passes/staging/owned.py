@@ -8,29 +8,27 @@ from typing import Final
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.addresses import passed_to, results_of
+from triton_linear.passes.analysis.flow import handed_on, taken_by
 from triton_linear.passes.framework.layouts import swizzle_of
+from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import named
 
-ALLOC: Final = "ttg.local_alloc"
-COPY: Final = "ttg.async_copy_global_to_local"
-SUBSLICE: Final = "ttg.memdesc_subslice"
-SIDES: Final = {"ttg.local_load": (None, 0), "ttg.local_store": (0, 1), ALLOC: (0, None)}
-"""For each operation which operand is in registers, and which in shared memory; None is the result."""
-_TRANS: Final = "ttg.memdesc_trans"
-_VIEWS: Final = frozenset({"ttg.memdesc_index", SUBSLICE, _TRANS})
-_TIED: Final = frozenset({"scf.for", "scf.if", "scf.yield"})
-_MEMORY: Final = {name: side for name, (_, side) in SIDES.items()} | {COPY: 1, "ttg.local_dealloc": 0}
+_VIEWS: Final = frozenset({"ttg.memdesc_index", names.SUBSLICE, names.MEMORY_TRANS})
+_TIED: Final = frozenset({names.FOR, names.IF, names.YIELD})
+_ACCESSES: Final = frozenset({names.LOCAL_ALLOC, names.LOCAL_LOAD, names.LOCAL_STORE})
 
 
 def is_access(op: Operation) -> bool:
     """Whether an operation moves a tensor between registers and shared memory."""
-    return op.name in SIDES and (op.name != ALLOC or len(op.operands) > 0)
+    return op.name in _ACCESSES and (op.name != names.LOCAL_ALLOC or len(op.operands) > 0)
 
 
 def sides_of(access: Operation) -> tuple[Value, Value]:
     """What an access has in registers, and what in memory."""
+    known = named(access.name)
     registers, memory = (
-        access.results[0] if number is None else access.operands[number] for number in SIDES[access.name]
+        access.results[0] if number is None else access.operands[number]
+        for number in (known.at("data"), known.at("memory"))
     )
     return registers, memory
 
@@ -53,7 +51,7 @@ def owned_memory(ops: Sequence[Operation]) -> Iterator[Owned]:
     producers = producers_of(ops)
     seen: set[Value] = set()
     for op in ops:
-        if op.name != ALLOC or op.results[0] in seen:
+        if op.name != names.LOCAL_ALLOC or op.results[0] in seen:
             continue
         if (swizzle := swizzle_of(op.results[0].type)) is not None:
             found = Owned()
@@ -77,32 +75,21 @@ def _follow(allocated: Value, rank: int, found: Owned, producers: Mapping[Value,
         made = producers.get(value)
         around = value.owner.owner.operation if made is None else made
         if around.name in _TIED:
-            sources = passed_to(value) if made is None else results_of(made, list(made.results).index(value))
-            pending += [(source, turned) for source in sources]
-        elif made is not None and made.name == ALLOC:
+            pending += [(source, turned) for source in handed_on(value, producers) or ()]
+        elif made is not None and made.name == names.LOCAL_ALLOC:
             found.ops[made] = None
         elif made is None or made.name not in _VIEWS or made.operands[0] not in found.views:
             return False
         for use in value.uses:
             user = use.owner.operation
             if user.name in _VIEWS:
-                order = list(user.attributes["order"] if user.name == _TRANS else range(rank))
+                order = list(user.attributes["order"] if user.name == names.MEMORY_TRANS else range(rank))
                 if len(order) != rank:
                     return False
                 pending.append((user.results[0], tuple(turned[axis] for axis in order)))
             elif user.name in _TIED:
-                pending += [(tied, turned) for tied in _tied_to(user, use.operand_number)]
-            elif _MEMORY.get(user.name) != use.operand_number:
+                pending += [(tied, turned) for tied in taken_by(user, use.operand_number)]
+            elif named(user.name).at("memory") != use.operand_number:
                 return False
             found.ops[user] = None
     return True
-
-
-def _tied_to(user: Operation, operand: int) -> list[Value]:
-    """What takes the value of an operand of a loop, or of what ends a loop or a branch."""
-    if user.name == "scf.yield":
-        user = user.parent.operation
-    else:
-        operand -= 3
-    carried = [user.regions[0].blocks[0].arguments[operand + 1]] if user.name == "scf.for" else []
-    return [user.results[operand], *carried]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, Type, Value
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine, Mask, divisor_of
 from triton_linear.passes.analysis.widths import Bit
 
@@ -24,12 +25,7 @@ class Claim:
 
     def put(self, op: Operation) -> None:
         """Write the hints on an operation whose result is a row."""
-        hints: Mapping[str, int] = {
-            "tt.contiguity": self.contiguity,
-            "tt.divisibility": self.divisibility,
-            "tt.constancy": self.constancy,
-        }
-        for name, number in hints.items():
+        for name, number in zip(HINTS, (self.contiguity, self.divisibility, self.constancy), strict=True):
             op.attributes[name] = Attribute.parse(f"dense<{number}> : tensor<1xi32>", op.context)
 
 

@@ -11,20 +11,19 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-from triton_linear.dialect.encodings import linear_encoding_text, transfer
+from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
-    Attribute,
     InsertionPoint,
     Location,
     Operation,
-    RankedTensorType,
     Type,
     Value,
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.widths import Bit
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.framework.building import in_layout, made, shaped, transposed
+from triton_linear.passes.operations.names import CONVERT, RESHAPE
 
 
 @dataclass(frozen=True)
@@ -104,68 +103,30 @@ def flat(layout: LinearLayout, vector: tuple[Bit, ...]) -> Flat:
 
 def flattened(value: Value, way: Flat, ip: InsertionPoint, location: Location) -> Operation:
     """Turn a tensor into a row; returns the last operation."""
-    made = None
+    given = value
     if way.split:
-        made = _create("tt.reshape", value, way.split, way.apart, ip, location)
-        value = made.results[0]
-        moved = tuple(way.split[axis] for axis in way.order)
-        made = _create("tt.trans", value, moved, way.moved, ip, location, way.order)
-        value = made.results[0]
+        value = shaped(RESHAPE, value, way.apart, ip, location)
+        value = transposed(value, way.order, way.moved, ip, location)
     if len(way.shape) > 1 or way.split or way.is_sorted:
-        made = _create("tt.reshape", value, (prod(way.shape),), way.row, ip, location)
-        value = made.results[0]
-    if made is None or not way.is_sorted:
-        made = _create(CONVERT, value, (prod(way.shape),), way.sorted, ip, location)
-    return made
+        value = shaped(RESHAPE, value, way.row, ip, location)
+    if value == given or not way.is_sorted:
+        value = shaped(CONVERT, value, way.sorted, ip, location)
+    return value.owner.operation
 
 
 def unflattened(value: Value, way: Flat, type_: Type, ip: InsertionPoint, location: Location) -> Value:
     """Turn a row back into a tensor of type `type_`."""
-    row = (prod(way.shape),)
     if not way.is_sorted:
         if len(way.shape) == 1 and not way.split:
-            return _made(CONVERT, value, type_, ip, location)
-        value = _create(CONVERT, value, row, way.row, ip, location).results[0]
+            return made(CONVERT, [value], type_, ip, location)
+        value = shaped(CONVERT, value, way.row, ip, location)
     if way.split:
-        moved = tuple(way.split[axis] for axis in way.order)
-        value = _create("tt.reshape", value, moved, way.moved, ip, location).results[0]
+        value = shaped(RESHAPE, value, way.moved, ip, location)
         back = tuple(way.order.index(axis) for axis in range(len(way.order)))
-        value = _create("tt.trans", value, way.split, way.apart, ip, location, back).results[0]
-    return _made("tt.reshape", value, type_, ip, location)
+        value = transposed(value, back, way.apart, ip, location)
+    return made(RESHAPE, [value], type_, ip, location)
 
 
 def row_type(type_: Type, way: Flat) -> Type:
     """The type of the row of a tensor of type `type_`."""
-    return _type(type_, (prod(way.shape),), way.sorted)
-
-
-def _type(like: Type, shape: Sequence[int], layout: LinearLayout) -> Type:
-    encoding = Attribute.parse(linear_encoding_text(layout), like.context)
-    return RankedTensorType.get(shape, like.element_type, encoding, Location.unknown(like.context))
-
-
-def _create(
-    name: str,
-    value: Value,
-    shape: Sequence[int],
-    layout: LinearLayout,
-    ip: InsertionPoint,
-    location: Location,
-    order: Sequence[int] = (),
-) -> Operation:
-    attributes = {}
-    if order:
-        attributes["order"] = Attribute.parse(f"array<i32: {str(list(order))[1:-1]}>", value.type.context)
-    return Operation.create(
-        name,
-        results=[_type(value.type, shape, layout)],
-        operands=[value],
-        attributes=attributes,
-        loc=location,
-        ip=ip,
-    )
-
-
-def _made(name: str, value: Value, type_: Type, ip: InsertionPoint, location: Location) -> Value:
-    result: Value = Operation.create(name, results=[type_], operands=[value], loc=location, ip=ip).results[0]
-    return result
+    return in_layout(type_, way.sorted)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, Type, Value, producers_of
+from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine
 from triton_linear.passes.framework.proofs import NotProved
 from triton_linear.passes.framework.shape_changes import Moved, follow, places
-from triton_linear.passes.widening.claims import Widened
+from triton_linear.passes.widening.claims import Claim, Widened
 
 
 def check(
@@ -68,32 +69,32 @@ def _check_claims(access: Widened, row: Moved, producers: Mapping[Value, Operati
     if len(place_of) != len(row.bits):
         raise NotProved("addresses are known of another number of elements")
     coordinates = [place_of[bit] for bit in row.bits]
-    for place, (axis, bit, delta) in _moves(access.known, coordinates, claimed["tt.contiguity"]):
+    for place, (axis, bit, delta) in _moves(access.known, coordinates, claimed.contiguity):
         if delta != access.size * place:
             raise NotProved(f"bit {bit} of dimension {axis} moves by {delta}, not by {access.size * place}")
-    divisor = claimed["tt.divisibility"]
+    divisor = claimed.divisibility
     if access.known.divisor % divisor:
         raise NotProved(f"what addresses have in common is no multiple of {divisor}")
-    inside = {(axis, bit) for _, (axis, bit, _) in _moves(access.known, coordinates, claimed["tt.contiguity"])}
+    inside = {(axis, bit) for _, (axis, bit, _) in _moves(access.known, coordinates, claimed.contiguity)}
     for axis, deltas in enumerate(access.known.deltas):
         for bit, delta in enumerate(deltas):
             if (axis, bit) not in inside and (access.known.unit if delta is None else delta) % divisor:
                 raise NotProved(f"bit {bit} of dimension {axis} moves by no multiple of {divisor}")
-    if claimed["tt.constancy"] != 1:
+    if claimed.constancy != 1:
         raise NotProved("addresses are promised to be the same")
     if access.mask is None:
         return
     claimed = _hints_on(producers[access.op.operands[access.mask]])
-    if access.constant is None or claimed["tt.contiguity"] != 1 or claimed["tt.divisibility"] != 1:
+    if access.constant is None or claimed.contiguity != 1 or claimed.divisibility != 1:
         raise NotProved("more is promised of a mask than that it is the same")
-    flags = Affine(tuple(tuple(0 if same else None for same in bits) for bits in access.constant))
-    for _, (axis, bit, delta) in _moves(flags, coordinates, claimed["tt.constancy"]):
+    flags = addressing.flags(access.constant)
+    for _, (axis, bit, delta) in _moves(flags, coordinates, claimed.constancy):
         if delta != 0:
             raise NotProved(f"the mask may change with bit {bit} of dimension {axis}")
 
 
-def _hints_on(op: Operation) -> dict[str, int]:
-    """The hints on an operation whose result is a row, by name; 1 for those that it has not."""
+def _hints_on(op: Operation) -> Claim:
+    """The hints on an operation whose result is a row; 1 for those that it has not."""
     hints = dict.fromkeys(HINTS, 1)
     for name in HINTS:
         if name in op.attributes:
@@ -102,7 +103,7 @@ def _hints_on(op: Operation) -> dict[str, int]:
             if len(numbers) != 1 or numbers[0] < 1 or numbers[0] & (numbers[0] - 1):
                 raise NotProved(f"'{name}' is no power of two")
             hints[name] = numbers[0]
-    return hints
+    return Claim(*hints.values())
 
 
 def _moves(

@@ -20,7 +20,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
 from triton_linear.passes.analysis.effects import is_volatile
-from triton_linear.passes.analysis.equivalence import NotEquivalent, Numbering
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.widths import VECTOR, Bit
 from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
@@ -28,14 +28,15 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS
+from triton_linear.passes.operations.names import BUFFER_LOAD, BUFFER_STORE, LOAD, RESHAPE, STORE
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.claims import Widened
 
 ACCESSES: Mapping[str, str] = {
-    "tt.load": "load",
-    "tt.store": "store",
-    "amdg.buffer_load": "load",
-    "amdg.buffer_store": "store",
+    LOAD: "load",
+    STORE: "store",
+    BUFFER_LOAD: "load",
+    BUFFER_STORE: "store",
 }
 """Accesses that are made wider, and what they are called."""
 _BITWISE = frozenset({"arith.andi", "arith.ori", "arith.xori"})
@@ -75,11 +76,9 @@ class WidenAccesses(Pass):
         if not decided:
             return False
         numbering = Numbering()
-        before = numbering.of(op)
-        widened = [_rewritten(choice) for choice in decided]
-        numbering.erased, numbering.shown = proof.check(operations(op), widened)
-        if numbering.of(op) != before:
-            raise NotEquivalent("the module with wider accesses would not compute the same")
+        with numbering.same(op, "wider accesses"):
+            widened = [_rewritten(choice) for choice in decided]
+            numbering.erased, numbering.shown = proof.check(operations(op), widened)
         op.attributes[ll.WIDENED] = UnitAttr.get(op.context)
         return None
 
@@ -154,7 +153,7 @@ def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
         if maker is None or not isinstance(value.type, RankedTensorType):
             continue
         known.add(value)
-        if maker.name == "tt.reshape" or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
+        if maker.name == RESHAPE or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
             return True
         pending += [v for v in maker.operands if is_number(v.type)]
     return False

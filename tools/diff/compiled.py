@@ -18,7 +18,7 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Outcome
 from triton_linear.setting import Options

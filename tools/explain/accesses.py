@@ -13,7 +13,8 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework.layouts import LayoutTable, element_of, memory_of
-from triton_linear.passes.staging.owned import COPY, is_access, sides_of
+from triton_linear.passes.operations.names import COPY
+from triton_linear.passes.staging.owned import is_access, sides_of
 from triton_linear.tools.explain.anchors import loop_depth
 from triton_linear.tools.explain.library import sort_of
 from triton_linear.tools.explain.memory import memory_in_words, short_memory

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX
-from triton_linear.passes.conversions.gather import GATHER
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT, GATHER
 from triton_linear.tools.explain.library import sort_of
 
 # For each operation that forces a layout, the reason in words.

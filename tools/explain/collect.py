@@ -13,7 +13,7 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, Type, operations
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.explain.accesses import accesses, reductions
 from triton_linear.tools.explain.advice import advice

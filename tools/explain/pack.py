@@ -19,9 +19,9 @@ from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.mlir_adapter import Operation, Value, operations, producers_of
 from triton_linear.dialect.packing import Packing
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.passes.analysis import weights
 from triton_linear.passes.assignment.shape_change import NAMES, ShapeChange
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
+from triton_linear.passes.operations.table import named
 from triton_linear.tools.support.compile import read_module
 
 _DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
@@ -128,7 +128,7 @@ def _packed_loads(operand: Value, producers: dict[Value, Operation]) -> Iterator
                 halves = op.name == "tt.join" and at.pairs is None and _are_halves(op, producers)
                 pairs = _pairs(at.layout) if halves else None
                 pending += [_Demand(each, _split_last(change, before), pairs) for each in op.operands]
-        elif op.name == CONVERT or weights.is_elementwise(op.name):
+        elif op.name == CONVERT or named(op.name).elementwise:
             shape = list(at.value.type.shape)
             same = [each for each in op.operands if list(getattr(each.type, "shape", ())) == shape]
             pending += [_Demand(each, at.layout, at.pairs) for each in same]
@@ -150,7 +150,7 @@ def _loads_behind(value: Value, producers: dict[Value, Operation]) -> set[Value]
         if at in seen or (op is not None and op.name == "arith.constant"):
             continue
         seen.add(at)
-        if op is not None and (op.name == CONVERT or weights.is_elementwise(op.name)):
+        if op is not None and (op.name == CONVERT or named(op.name).elementwise):
             pending += op.operands
         else:
             origins.add(at)

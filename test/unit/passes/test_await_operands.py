@@ -17,8 +17,9 @@ import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations, producers_of
 from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
-from triton_linear.passes.fixes.await_operands import LOOP, WAIT, AwaitOperands, _Body
+from triton_linear.passes.fixes.await_operands import AwaitOperands, _Body
 from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.operations.names import FOR, WARP_GROUP_WAIT
 from triton_linear.tools.support.compile import lower, to_triton
 
 KERNELS = Path(__file__).parents[2] / "data" / "ttgir" / "kernels"
@@ -36,7 +37,7 @@ def overwritten(root: Operation) -> list[Operation]:
     """The loops of which an iteration may write to registers that a dot of the one before still reads."""
     ops = operations(root)
     producers = producers_of(ops)
-    return [op for op in ops if op.name == LOOP and _Body.of(op, producers).hazard()]
+    return [op for op in ops if op.name == FOR and _Body.of(op, producers).hazard()]
 
 
 def _ptx(text: str) -> str:
@@ -78,7 +79,9 @@ def test_a_wait_for_fewer_does_not_do() -> None:
     root = upstream(MIXED)
     assert run_passes(root, [AwaitOperands()], verify=True).succeeded
     first, _ = (
-        op for op in operations(root.operation) if op.name == WAIT and int(op.attributes["pendings"]) == 0
+        op
+        for op in operations(root.operation)
+        if op.name == WARP_GROUP_WAIT and int(op.attributes["pendings"]) == 0
     )
     first.attributes["pendings"] = Attribute.parse("1 : i32", root.context)
     assert overwritten(root.operation)
@@ -90,10 +93,10 @@ def test_where_the_accumulator_is_used_before_each_product_is_waited_for_at_once
     line = next(line for line in text.splitlines() if "= ttg.async_wait %arg15" in line)
     peek = "      %peek = arith.addf %arg9, %arg9 : tensor<64x128xf32, #mma>"
     root = upstream(text.replace(line, f"{line}\n{peek}"))
-    before = sum(op.name == WAIT for op in operations(root.operation))
+    before = sum(op.name == WARP_GROUP_WAIT for op in operations(root.operation))
     assert run_passes(root, [AwaitOperands()], verify=True).succeeded
     assert not overwritten(root.operation)
-    assert sum(op.name == WAIT for op in operations(root.operation)) > before
+    assert sum(op.name == WARP_GROUP_WAIT for op in operations(root.operation)) > before
 
 
 @triton.jit

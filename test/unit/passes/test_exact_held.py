@@ -16,7 +16,7 @@ from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.select import SelectLowering
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.reductions.held import HELD, held_values
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.passes.staging.local import LowerLocal

@@ -16,9 +16,9 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Module, Operation, Value, operations
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.operations.names import LOAD
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
-from triton_linear.passes.scheduling.exchanges import LOAD
 from triton_linear.passes.scheduling.load_ahead import LoadAhead, _has_registers
 from triton_linear.screen import Found, screened
 

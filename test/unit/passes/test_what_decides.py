@@ -15,10 +15,10 @@ from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.passes.contraction.contract import PermuteContraction
+from triton_linear.passes.operations.names import REDUCE
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.held import KeptBits
-from triton_linear.passes.reductions.region import REDUCE
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.tools.support.functions import lower_kernel, registers_of, sink
 

@@ -29,7 +29,7 @@ import triton_linear
 from triton_linear import pipeline
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.passes.framework.layouts import LayoutTable
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.report import Outcome, Report
 from triton_linear.tools.support.script import FakeDriver
 

@@ -51,7 +51,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "scheduling/load_ahead",
         "_repeats",
-        "op.name in _DIVISIONS",
+        "known.divides",
         "False",
         "an iteration that does not run may divide by zero",
         f"{AHEAD}::test_loops_that_stay",
@@ -73,8 +73,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
         f"{EARLY}::test_load_of_what_an_iteration_writes_stays_in_the_next",
     ),
     rewritten(
-        "analysis/writes",
-        "Writes._trace",
+        "analysis/flow",
+        "handed_on",
         "passed_to(value)",
         "passed_to(value)[:1]",
         "pointers are what a loop begins with",

@@ -263,7 +263,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "reductions/region",
         "commutes",
-        "maker is None or maker.name not in COMMUTATIVE",
+        "maker is None or not named(maker.name).commutes",
         "maker is None",
         "a region counts as commutative that is not",
         "test/unit/passes/reductions/test_reductions.py::test_what_does_not_depend_on_who_comes_first",
@@ -385,8 +385,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "fixes/await_operands",
         "_Body._writes",
-        "producer.name in _MOVES",
-        "True",
+        "in_place and _moves(producer.name)",
+        "in_place",
         "what leads to an operand counts as its registers",
         f"{AWAIT}::test_products_that_are_waited_for_stay_as_they_are[attention]",
     ),
@@ -402,8 +402,8 @@ MUTANTS: tuple[CodeMutant, ...] = (
     rewritten(
         "analysis/effects",
         "is_pure",
-        "pure and weights.is_elementwise(op.name) and (not len(op.regions))",
-        "weights.is_elementwise(op.name) and (not len(op.regions))",
+        "pure and named(op.name).elementwise and (not len(op.regions))",
+        "named(op.name).elementwise and (not len(op.regions))",
         "functions of others are called for parts, and later",
         f"{EPILOGUES}::test_what_functions_of_others_may_do_is_done_once_and_in_its_place",
     ),

@@ -11,11 +11,11 @@ from order_machine import stored
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.framework.verifiers import DOTS
+from triton_linear.passes.operations.names import DOTS, REDUCE, SCAN
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.reductions.held import held_values
-from triton_linear.passes.reductions.region import REDUCE, SCAN, is_order_free
+from triton_linear.passes.reductions.region import is_order_free
 
 EXACT, DEFAULT = PipelineOptions(exact=True), PipelineOptions()
 CALLS = ("linear-outline-conversions", "linear-lower-gathers")

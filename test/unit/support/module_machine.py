@@ -42,8 +42,8 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
-from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.axis import shape_of
+from triton_linear.passes.operations.table import named as known_as
 
 MOST_BLOCKS = 64
 """Blocks of a function that are run at most, one after another."""
@@ -151,7 +151,7 @@ class Machine:
             return [EXTREMES[name](*taken)]
         if name in NOTHING:
             return [None] * len(op.results)
-        if weights.is_elementwise(name) and len(op.results) == 1:
+        if known_as(name).elementwise and len(op.results) == 1:
             said = [str(op.attributes[key]) for key in SAYING if key in op.attributes]
             bits = self.bits(op.results[0].type)
             kind = str(getattr(op.results[0].type, "element_type", op.results[0].type))

@@ -21,7 +21,7 @@ from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools import cli
 from triton_linear.tools.demo import compile_kernel
 from triton_linear.tools.explain.advice import advice

@@ -19,7 +19,7 @@ from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.explain import by_line, shares
 from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.framework.run import PipelineRun, run_passes
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools.support import compile as compiler
 from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify import command as verify

@@ -30,7 +30,7 @@ from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import Candidates
 from triton_linear.passes.assignment.rewrite import Rewriter
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 
 IDS = [path.stem for path in MODULES]
 MOST = 3

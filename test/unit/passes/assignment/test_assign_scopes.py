@@ -23,7 +23,7 @@ from triton_linear.passes.analysis.global_memory import blocked_text, encoding_t
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.framework.verifiers import CONVERT
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.widening.widen import WidenAccesses
 from triton_linear.tools.support.compile import DEFAULTS, compile_text
 

@@ -11,10 +11,11 @@ from triton_linear.lowering.planners.tensor_layouts import layout_for
 from triton_linear.lowering.planners.tensor_memory import TensorAccess
 from triton_linear.lowering.target.targets import target
 from triton_linear.lowering.target.tensor_memory import SHAPES
-from triton_linear.passes.analysis.tensor_memory import LOAD, TensorSite, site_of, thread_registers
+from triton_linear.passes.analysis.tensor_memory import TensorSite, site_of, thread_registers
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import Candidates
 from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.operations.names import TENSOR_LOAD
 
 pytest.importorskip("triton._C.libtriton")
 
@@ -128,7 +129,7 @@ def test_the_registers_of_a_thread_are_those_of_the_region() -> None:
       }}
     }}"""
     module = read_module(text, bridge.upstream_context(), "k.ttgir")
-    loads = [op for op in operations(module.operation) if op.name == LOAD]
+    loads = [op for op in operations(module.operation) if op.name == TENSOR_LOAD]
     assert [thread_registers(op) for op in loads] == [200, 200, 104]
     sites = [site_of(op) for op in loads]
     assert [site.most for site in sites if site is not None] == [200, 200, 104]

@@ -17,10 +17,10 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.dialect.mlir_adapter import IntegerAttr, Module
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.framework.run import run_passes
+from triton_linear.passes.operations.arithmetic import ARITHMETIC
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.cut import cut
 from triton_linear.passes.reductions.defer import DeferReductions, identity
-from triton_linear.passes.reductions.region import COMMUTATIVE
 from triton_linear.tools.support.functions import lower_kernel, registers_of, sink
 
 COLUMNS = ROWS.replace("[1, 4]", "[4, 1]", 1).replace("order = [1, 0]", "order = [0, 1]")
@@ -238,7 +238,7 @@ def test_where_bits_must_stay_only_what_has_no_order_moves() -> None:
         assert is_deferred(root) == moves
 
 
-@pytest.mark.parametrize("name", sorted(COMMUTATIVE))
+@pytest.mark.parametrize("name", sorted(name for name, facts in ARITHMETIC.items() if facts.commutes))
 @given(st.data())
 def test_identities_change_no_bit(name: str, data: st.DataObject) -> None:
     operation = name.removeprefix("arith.")

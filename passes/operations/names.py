@@ -1,0 +1,63 @@
+"""The names of operations that passes look for or create one by one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MODULE: Final = "builtin.module"
+FUNCTION: Final = "tt.func"
+CALL: Final = "tt.call"
+RETURN: Final = "tt.return"
+FOR: Final = "scf.for"
+IF: Final = "scf.if"
+WHILE: Final = "scf.while"
+YIELD: Final = "scf.yield"
+CONDITION: Final = "scf.condition"
+LOOPS: Final = frozenset({FOR, WHILE})
+
+CONSTANT: Final = "arith.constant"
+RANGE: Final = "tt.make_range"
+ADD: Final = "arith.addi"
+SUBTRACT: Final = "arith.subi"
+SHIFT_LEFT: Final = "arith.shli"
+SELECT: Final = "arith.select"
+COMPARE: Final = "arith.cmpi"
+COMPARE_FLOATS: Final = "arith.cmpf"
+BITCAST: Final = "tt.bitcast"
+BITCASTS: Final = frozenset({"arith.bitcast", BITCAST})
+ADD_POINTER: Final = "tt.addptr"
+ASSEMBLY: Final = "tt.elementwise_inline_asm"
+
+CONVERT: Final = "ttg.convert_layout"
+SPLAT: Final = "tt.splat"
+BROADCAST: Final = "tt.broadcast"
+EXPAND: Final = "tt.expand_dims"
+RESHAPE: Final = "tt.reshape"
+TRANS: Final = "tt.trans"
+JOIN: Final = "tt.join"
+SPLIT: Final = "tt.split"
+GATHER: Final = "tt.gather"
+
+REDUCE: Final = "tt.reduce"
+SCAN: Final = "tt.scan"
+DOTS: Final = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
+"""Operations that multiply their first two operands and sum over a common axis."""
+WARP_GROUP_DOT: Final = "ttng.warp_group_dot"
+WARP_GROUP_WAIT: Final = "ttng.warp_group_dot_wait"
+
+LOAD: Final = "tt.load"
+STORE: Final = "tt.store"
+ATOMIC: Final = "tt.atomic_rmw"
+BUFFER_LOAD: Final = "amdg.buffer_load"
+BUFFER_STORE: Final = "amdg.buffer_store"
+COPY: Final = "ttg.async_copy_global_to_local"
+LOCAL_ALLOC: Final = "ttg.local_alloc"
+LOCAL_LOAD: Final = "ttg.local_load"
+LOCAL_STORE: Final = "ttg.local_store"
+LOCAL_DEALLOC: Final = "ttg.local_dealloc"
+SUBSLICE: Final = "ttg.memdesc_subslice"
+MEMORY_TRANS: Final = "ttg.memdesc_trans"
+TENSOR_ALLOC: Final = "ttng.tmem_alloc"
+TENSOR_LOAD: Final = "ttng.tmem_load"
+TENSOR_STORE: Final = "ttng.tmem_store"
+TENSOR_SUBSLICE: Final = "ttng.tmem_subslice"

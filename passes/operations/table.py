@@ -1,0 +1,61 @@
+"""The one table of operations: what passes ask about them (`record.Facts`), by name.
+
+A new operation gets a row in the file of its family. One without a row is what its dialect says in `_DIALECTS`,
+else `UNKNOWN`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.lowering.plan.stubs import GATHER_PREFIX
+from triton_linear.passes.operations import arithmetic, control
+from triton_linear.passes.operations.arithmetic import ARITHMETIC
+from triton_linear.passes.operations.chip_memory import CHIP_MEMORY
+from triton_linear.passes.operations.control import CONTROL
+from triton_linear.passes.operations.global_memory import GLOBAL_MEMORY
+from triton_linear.passes.operations.names import CALL, GATHER
+from triton_linear.passes.operations.record import UNKNOWN, Facts, Family
+from triton_linear.passes.operations.reductions import REDUCTIONS
+from triton_linear.passes.operations.views import VIEWS
+
+_DIALECTS: Final[Family] = {
+    "arith": arithmetic.FLOATS,
+    "math": arithmetic.MATH,
+    "scf": control.LOOPS_AND_BRANCHES,
+    "cf": control.JUMPS,
+    "ub": control.JUMPS,
+    "ttg": Facts(decides_by_floats=False),
+}
+
+
+class _Table(dict[str, Facts]):
+    def __missing__(self, name: str) -> Facts:
+        found = self[name] = _DIALECTS.get(name.partition(".")[0], UNKNOWN)
+        return found
+
+
+_TABLE: Final = _Table(ARITHMETIC | VIEWS | REDUCTIONS | GLOBAL_MEMORY | CHIP_MEMORY | CONTROL)
+
+
+def named(name: str) -> Facts:
+    """The facts of the operation called `name`.
+
+    >>> named("arith.addi").associative, named("arith.minsi").divides, named("tt.unheard_of").writes
+    (True, False, True)
+    """
+    return _TABLE[name]
+
+
+def name_of(op: Operation) -> str:
+    """The name of an operation; of a call that stands for a gather, `tt.gather`."""
+    name: str = op.name
+    if name == CALL and op.attributes["callee"].value.startswith(GATHER_PREFIX):
+        return GATHER
+    return name
+
+
+def facts(op: Operation) -> Facts:
+    """The facts of an operation; of a call that stands for a gather, those of a gather."""
+    return _TABLE[name_of(op)]
