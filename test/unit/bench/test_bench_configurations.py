@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from bench import configurations, configurations_report  # noqa: E402
 from bench.harness import turns  # noqa: E402
-from bench.kernels import alternatives, inductor, measure, modes, run  # noqa: E402
-from bench.kernels.cases import by_name  # noqa: E402
+from bench.kernels import modes, run  # noqa: E402
 
 A, B, C = (f"XBLOCK={size} warps=2 stages=1" for size in (1, 8, 32))
 
@@ -46,48 +39,6 @@ def report_of(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
 # What is asked for.
 
 
-def test_a_configuration_reads_as_it_prints() -> None:
-    for name in (A, "warps=4 stages=3", "YBLOCK=16 XBLOCK=64 R0_BLOCK=8 warps=8 stages=1"):
-        sizes, warps, stages = inductor.parse_config(name)
-        config = SimpleNamespace(kwargs=sizes, num_warps=warps, num_stages=stages)
-        assert inductor.config_name(config) == name
-    for wrong in ("", "XBLOCK=8", "XBLOCK=8 warps=2", "XBLOCK warps=2 stages=1", "X=a warps=2 stages=1"):
-        with pytest.raises(ValueError, match="configuration"):
-            inductor.parse_config(wrong)
-    with pytest.raises(ValueError, match="'XBLOCK=9' is not a new"):
-        inductor.parse_config("XBLOCK=8 XBLOCK=9 warps=2 stages=1")
-
-
-def test_what_is_added_is_for_a_case_or_for_all() -> None:
-    assert configurations.also("  XBLOCK=8  warps=2 stages=1") == ("", B)
-    assert configurations.also(f"row_sum_small:{B}") == ("row_sum_small", B)
-    for wrong, why in (
-        ("row_sum_tiny: " + B, "no case 'row_sum_tiny'"),
-        ("add_transposed: " + B, "no case"),  # Written by hand: Inductor has no part in it.
-        ("XBLOCK=8", "lacks warps"),
-    ):
-        with pytest.raises(argparse.ArgumentTypeError, match=why):
-            configurations.also(wrong)
-    options = configurations.parse(["--also", A, "--also", f"column_sum: {B}"])
-    assert options.also == [("", A), ("column_sum", B)]
-
-
-def test_it_is_added_once_to_kernels_whose_sizes_have_its_names() -> None:
-    one, two = {"configs": [A, B]}, {"configs": ["XBLOCK=64 R0_BLOCK=8 warps=4 stages=1"]}
-    added = [("", C), ("column_sum", A), ("", B), ("", "R0_BLOCK=16 XBLOCK=64 warps=4 stages=1")]
-    assert configurations.extended(one, "row_sum_small", added) == [A, B, C]
-    assert configurations.extended(two, "row_sum_small", added) == [
-        *two["configs"],
-        "XBLOCK=64 R0_BLOCK=16 warps=4 stages=1",
-    ]
-    cases = report_of(entry(A, 1, 1), entry(C, 1, 1))["cases"]
-    assert configurations.unfit(cases, added) == [
-        f"column_sum: {A}",
-        B,
-        "R0_BLOCK=16 XBLOCK=64 warps=4 stages=1",
-    ]
-
-
 def test_a_configuration_that_breaks_the_process_is_found_and_costs_no_other() -> None:
     asked = []
 
@@ -104,30 +55,9 @@ def test_a_configuration_that_breaks_the_process_is_found_and_costs_no_other() -
     assert asked == [6, 3, 1, 2, 1, 1, 3]
 
 
-KERNELS = [{"name": "k", "chosen": B, "configs": [A, B]}, {"name": "l", "chosen": A, "configs": [A]}]
-
-
 def told(mode: str, places: Sequence[Any]) -> list[dict[str, Any]]:
     made = [entry(config, 4.0, 2.0)[mode] for _, config in places]
     return [{key: value for key, value in answer.items() if key != "summary"} for answer in made]
-
-
-def test_garbage_is_asked_for_last_with_what_stock_chose() -> None:
-    asked = []
-
-    def ask(function: Any, name: str, *rest: Any) -> Any:
-        if function is alternatives.kernels:
-            return KERNELS
-        mode, places, chosen, _ = rest
-        asked.append((mode, list(places), chosen))
-        return told(mode, places)
-
-    record = configurations.measured(by_name("row_sum_small"), measure.Effort(), [("", C)], ask)
-    places = [(0, A), (0, B), (0, C), (1, A), (1, C)]
-    assert asked == [("ours", places, [B, A]), ("free", places, [B, A])]
-    marks = [[(e["chosen"], e["added"]) for e in kernel["configs"]] for kernel in record["kernels"]]
-    assert marks == [[(False, False), (True, False), (False, True)], [(True, False), (False, True)]]
-    assert record["kernels"][0]["configs"][0]["ours"]["summary"]["ours"]["ratio"] == [2.0, 2.0, 2.0]
 
 
 # What is told.
@@ -205,49 +135,3 @@ def test_failures_are_told_and_whose_they_are() -> None:
     assert faults == [False, False, True, True]
     failed = report_of(cases=[{"name": "column_sum", "kernels": [], "error": "OOM"}])
     assert "## column_sum\n\nFailed: OOM" in configurations_report.markdown(failed)
-
-
-# The command.
-
-
-class FakeChild:
-    """A process in which everything takes a second, and the plugin is wrong where it is told to be."""
-
-    now = 0.0
-    verdict = "identical"
-
-    def __init__(self, start: Any) -> None:
-        self.facts = {"device": "a GPU", "target": "cuda:90", "torch": "2.11.0"}
-
-    def ask(self, function: Any, *arguments: Any) -> Any:
-        FakeChild.now += 1
-        if function is alternatives.kernels:
-            return KERNELS
-        if function is alternatives.run:
-            _, mode, places, *_ = arguments
-            return [answer | {"result": self.verdict, "apart": 0.5} for answer in told(mode, places)]
-        return None
-
-    def begin(self, program: str) -> dict[str, Any]:
-        self.ask(None)
-        return self.facts
-
-    def close(self) -> None:
-        pass
-
-
-def test_a_run_ends_in_its_budget_and_a_wrong_result_is_its_status(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(configurations, "Child", FakeChild)
-    monkeypatch.setattr(time, "perf_counter", lambda: FakeChild.now)
-    arguments = ["--only", "^(row_sum_small|column_sum|add_transposed)$", "--output", str(tmp_path)]
-    assert configurations.main([*arguments, "--budget", "3", "--also", f"column_sum: {C}"]) == 0
-    report = json.loads((tmp_path / "configurations.json").read_text())
-    assert [record["name"] for record in report["cases"]] == ["row_sum_small"]
-    assert report["not_run"] == ["column_sum"] and report["unfit"] == [f"column_sum: {C}"]
-    assert (tmp_path / "configurations.md").read_text() == capsys.readouterr().out
-    monkeypatch.setattr(FakeChild, "verdict", "WRONG")
-    assert configurations.main(arguments) == 1
-    with pytest.raises(SystemExit, match=r"matches .*add_transposed"):
-        configurations.main(["--only", "^add_transposed$"])

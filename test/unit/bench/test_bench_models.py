@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from bench.harness.child import Failed
-from bench.models import process, report, run, zoo
-from bench.models.card import Card
 from bench.models.figures import record
-from bench.models.process import Place
 from bench.models.times import on_gpu, per_step
-from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK, Tuners, digest
+from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK, Tuners
 from bench.models.work import NOISE, verdict
 
 # Times
@@ -77,10 +69,6 @@ class Tuner:
         return self._result(config.kwargs["XBLOCK"], 99)
 
 
-def test_the_source_of_a_kernel_is_the_same_under_another_setting() -> None:
-    assert digest("{'backend_hash': 'A', 'y': 2}") != digest("{'backend_hash': 'A', 'y': 3}")
-
-
 def test_kernels_adopt_configurations_that_were_tried_or_are_compiled(tmp_path: Path) -> None:
     ours = [Tuner(tmp_path, name, "ours", {64: 10, 128: 20}, 64) for name in ("a", "b", "c", "d", "e")]
     stock = [Tuner(tmp_path, name, "stock", {64: 10, 128: 20, 512: 9, 2048: 5}, 128) for name in "abcd"]
@@ -99,26 +87,6 @@ def test_kernels_adopt_configurations_that_were_tried_or_are_compiled(tmp_path: 
     mine.use(FREE)
     assert [t.launchers[0].config.kwargs["XBLOCK"] for t in ours] == [64] * 5
     assert [fact["launches"] for fact in theirs.facts()] == [2, 1, 1, 1]
-
-
-def test_both_ways_of_a_configuration_are_measured_once(tmp_path: Path) -> None:
-    """The autotuner does that in the first launch of several launchers."""
-    (mine,) = ours = [Tuner(tmp_path, "a", "ours", {64: 10, 128: 20}, 64)]
-    for result in mine.compile_results:
-        result.config.kwargs["triton_linear"] = "on"
-    off = mine._result(128, 8)
-    off.config.kwargs["triton_linear"] = "off"
-    mine.compile_results.append(off)
-    found = Tuners(ours, [0])
-    assert found.choices() == {found.keys[0]: "XBLOCK=64 warps=4 stages=1"}
-    assert found.adopt({found.keys[0]: "XBLOCK=128 warps=4 stages=1"})[found.keys[0]]["registers"] == 20
-    found.use(EQUAL)
-    assert [each.config.kwargs["triton_linear"] for each in mine.launchers] == ["on", "off"]
-    mine.launchers = mine.launchers[1:]
-    found.use(FREE)
-    assert [each.config.kwargs["XBLOCK"] for each in mine.launchers] == [64]
-    found.use(EQUAL)
-    assert [each.config.kwargs["triton_linear"] for each in mine.launchers] == ["off"]
 
 
 # Records
@@ -155,85 +123,6 @@ def test_a_record_has_each_kernel_of_both_processes_under_its_key() -> None:
     assert found["step"]["microseconds"] == {STOCK: 200.0, FREE: 155.0, EQUAL: 215.0}
 
 
-class Fake:
-    """A process that answers at once: `slow` is what of it takes too long, `broken` what raises."""
-
-    def __init__(self, slow: Any = None, broken: Any = None) -> None:
-        self.slow, self.broken = slow, broken
-        self.side, self.patience = STOCK, 0.0
-        self.facts = {"device": "a GPU", "torch": "2.11", "transformers": "5"}
-
-    def __call__(self, start: Any, place: Place) -> Fake:
-        made = Fake(self.slow, self.broken)
-        made.side = STOCK if place.plugin is None else PLUGIN
-        return made
-
-    def ask(self, function: Any, *arguments: Any) -> Any:
-        if function is self.broken and self.side == PLUGIN:
-            raise Failed("ValueError: no")
-        if function is self.slow:
-            time.sleep(self.patience)
-            raise TimeoutError
-        noise = {"tensors": 3, "not_finite": 0, "different": 0, "apart": 0.0, "where": ""}
-        if function is process.measure:
-            return {"kernels": TIMES[arguments[0]], "rest": 1.0, "others": {}}
-        return {
-            process.prepare: lambda: SIDES[self.side], process.choices: dict, process.adopt: lambda: ADOPTED,
-            process.write: lambda: noise, process.compare: lambda: noise | {"different": 1, "apart": 0.01},
-        }[function]()  # fmt: skip
-
-    def close(self) -> None:
-        pass
-
-
-def execute(monkeypatch: pytest.MonkeyPatch, folder: Path, fake: Fake, budget: float = 900.0) -> dict[str, Any]:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    monkeypatch.setattr(run.Pair.__init__, "__defaults__", (fake,))
-    options = run.parse(["--output", str(folder), "--budget", str(budget), "--rounds", "7"])
-    return run.execute(options, list(zoo.cases())[:3])
-
-
-def test_a_run_measures_cases_and_writes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = execute(monkeypatch, tmp_path, Fake())
-    assert [each["name"] for each in found["cases"]] == ["bert/train", "gpt2/train", "deberta/train"]
-    assert found["device"] == "a GPU" and not found["not_run"] and not report.wrong(found)
-    page = (tmp_path / "models.md").read_text()
-    assert "| bert/train | 186 | 99 % |" in page and "within tolerance" in page
-    assert "`triton_b`" in page and "0.800 (0.800 to 0.800)" in page
-    joined = run.join([tmp_path / "models.json"])
-    assert len(joined["cases"]) == 3 and report.markdown(joined)
-
-
-def test_what_fails_is_a_row_and_stops_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for broken in (process.prepare, process.adopt, process.measure):
-        found = execute(monkeypatch, tmp_path, Fake(broken=broken))
-        assert len(found["cases"]) == 3 and all("errors" in each for each in found["cases"])
-        assert len(report.wrong(found)) == 3
-        assert "| bert/train | failed |" in report.markdown(found)
-
-
-def test_what_does_not_fit_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run, "SHORTEST", 0.0)
-    found = execute(monkeypatch, tmp_path, Fake(slow=process.prepare), budget=run.GRACE + 0.3)
-    assert found["not_run"] == ["bert/train", "gpt2/train", "deberta/train"] and not found["cases"]
-    assert "| gpt2/train | not measured |" in report.markdown(found)
-
-
-def test_a_gpu_is_one_process_at_a_time(tmp_path: Path) -> None:
-    there = threading.Event()
-
-    def other() -> None:
-        with Card(tmp_path / "lock").held():
-            there.set()
-
-    card, thread = Card(tmp_path / "lock"), threading.Thread(target=other)
-    with card.held(), card.held():
-        thread.start()
-        assert not there.wait(0.05)
-    thread.join(5)
-    assert there.is_set()
-
-
 # What is said of results, and of the plugin
 
 
@@ -248,26 +137,3 @@ def test_results_are_judged_beside_stock_tritons_own() -> None:
     assert verdict(none, none) == "identical"
     assert verdict({"different": 1, "apart": 0.3}, none) == "WRONG"
     assert verdict({"different": 1, "apart": 0.3}, {"different": 1, "apart": 0.1}) == "varies"
-
-
-def test_the_plugins_reports_are_counted(tmp_path: Path) -> None:
-    assert process.compiles(tmp_path / "none") == {}
-    path = tmp_path / "reports.jsonl"
-    lines = ['{"kernel": "a", "outcome": "converted"}', '{"kernel": "b", "outcome": "failed", "error": "no"}']
-    path.write_text("\n".join(lines) + "\n")
-    assert process.compiles(path) == {"outcomes": {"converted": 1, "failed": 1}, "errors": {"b": "no"}}
-
-
-def test_every_model_is_trained_and_asked() -> None:
-    names = [case.name for case in zoo.cases()]
-    assert len(zoo.MODELS) == 12 and len(set(names)) == 24
-
-
-def test_every_case_builds_and_steps_on_the_cpu() -> None:
-    pytest.importorskip("transformers")
-    from bench.models.work import Work, apart
-
-    cases = {case.name: case for case in zoo.cases()}
-    for name in ("bert/train", "vit/infer"):
-        first, second = (Work(cases[name], "cpu", tiny=True).results() for _ in range(2))
-        assert apart(first, second, cases[name].trains)["different"] == 0

@@ -6,8 +6,6 @@ import sys
 import pytest
 
 from bench.paper import run, tables
-from bench.paper.report import markdown, write
-from bench.paper.table import Part
 
 FAKE = """
 import os
@@ -76,18 +74,6 @@ def test_a_run_goes_on_where_the_last_one_stopped(fake, capsys):
     assert (fake / "out/paper.svg").exists()
 
 
-def test_a_half_written_line_is_measured_again(fake):
-    go(fake)
-    path = fake / "out/paper.jsonl"
-    path.write_text(path.read_text()[:-9])
-    lost = {"one", "raises", "three"} - {
-        json.loads(line)["key"] for line in path.read_text().splitlines()[1:] if line.endswith("}")
-    }
-    before = (fake / "log").read_text().split()
-    go(fake)
-    assert len(lost) == 1 and (fake / "log").read_text().split() == [*before, *lost]
-
-
 def test_other_sources_are_measured_anew(fake, monkeypatch):
     go(fake)
     monkeypatch.setattr(run, "source_digest", lambda: "other")
@@ -104,28 +90,3 @@ def test_another_gpu_is_not_mixed_in(tmp_path):
     run.Kept(tmp_path / "paper.jsonl", run.header(None))
     with pytest.raises(SystemExit, match="was measured on A"):
         run.Kept(tmp_path / "paper.jsonl", run.header({"device": "B", "torch": "1"}))
-
-
-def test_no_case_begins_after_the_budget(fake):
-    go(fake, "--budget", "0")
-    assert not (fake / "log").exists()
-
-
-def test_the_report_says_what_has_not_run(tmp_path):
-    header = run.header(None) | {"seconds": 3.0}
-    text = markdown(
-        header, {"widths": Part("Widths", "text")}, {"widths": {"x": {}}}, {"widths": 2, "mixed": 784}, 2
-    )
-    assert (
-        "1 of 2 cases have run" in text and "## mixed\n\nNot run." in text and "2 states of the sources" in text
-    )
-    assert "no GPU" in text
-
-
-def test_tables_are_written_without_figures(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(
-        tables, "table", lambda name: type("T", (), {"report": lambda self, r: Part("T", "x")})()
-    )
-    write(run.header(None), {"t": {"k": {}}}, {"t": 1}, 1, tmp_path)
-    assert (tmp_path / "paper.md").exists() and "no figures" in capsys.readouterr().out
