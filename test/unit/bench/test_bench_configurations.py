@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench import configurations, configurations_report  # noqa: E402
-from bench.harness import turns  # noqa: E402
-from bench.kernels import modes, run  # noqa: E402
+from bench import configurations, configurations_report
+from bench.harness import turns
+from bench.kernels import modes, run
 
 A, B, C = (f"XBLOCK={size} warps=2 stages=1" for size in (1, 8, 32))
 
@@ -94,24 +89,6 @@ def test_what_is_wrong_or_spills_is_not_the_best() -> None:
     assert configurations_report.best([wrong], modes.OURS) is None
     assert configurations_report.at_fault(wrong) and not configurations_report.at_fault(spills)
     assert "best of ours: none" in configurations_report.best_line([wrong])
-
-
-def test_losses_stand_next_to_wins() -> None:
-    entries = [entry(A, 4, 5), entry(B, 4, 2, chosen=True), entry(C, 3, 1, added=True)]
-    text = configurations_report.markdown(report_of(*entries, not_run=["column_sum"], unfit=["XBLOCK=9"]))
-    assert (
-        f"same configuration: 3, geometric mean 1.687; below 0.98: row_sum_small/0 {A} (0.800); above 1.02: "
-        f"row_sum_small/0 {B} (2.000), row_sum_small/0 {C} (3.000)" in text
-    )
-    assert "a kernel: 1, geometric mean 2.000; below 0.98: none; above 1.02: row_sum_small/0 (2.000)" in text
-    assert "`triton_per_fused_sum_0`: best stock / best ours = 2.000" in text
-    assert "With those added: best stock / best ours = 3.000 (3.000 to 3.000): 3.00 µs" in text
-    rows = [line for line in text.splitlines() if line.startswith("| XBLOCK")]
-    assert rows[0].startswith(f"| {C}, **added** | 3.00 | 3.000 (3.000 to 3.000) |")
-    assert rows[1] == f"| {A} | 4.00 | 0.800 (0.800 to 0.800) | 4.000 (4.000 to 4.000) | identical |"
-    assert rows[2].startswith(f"| {B}, **chosen** | 4.00 | 2.000")
-    assert "Not run for want of time: column_sum." in text
-    assert "To no kernel here could be added: XBLOCK=9." in text
 
 
 def test_failures_are_told_and_whose_they_are() -> None:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from bench import gpu_partitions
+from bench.gpu_partitions import partition_cases
+from bench.gpu_random.run import IDENTICAL, STOCK_WRONG, Binary
 from triton_linear.examples.spec import gpu_target
-
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench import gpu_partitions  # noqa: E402
-from bench.gpu_partitions import partition_cases  # noqa: E402
-from bench.gpu_random.run import IDENTICAL, STOCK_WRONG, Binary  # noqa: E402
 
 CASES = partition_cases(1, 40)
 SMALL = next(case for case in CASES if case.inner.warps == 2)

@@ -13,32 +13,25 @@ from typing import Any
 import numpy as np
 import pytest
 import triton
+from fake_gpu import FakeGpu
 
+from bench.conversions import driver
 from bench.fuzz.pairs import drawn_layout
 from bench.fuzz.random_layouts import Pair
+from bench.gpu_random import run
+from bench.gpu_random.kernels import (
+    LOOP_STEPS,
+    RandomCase,
+    kernel_text,
+)
+from bench.gpu_random.reductions import ReductionCase
+from bench.gpu_random.report import ratios
 from triton_linear.dialect.triton_versions import (
     COPIES_NOT_HELD,
     installed_release,
 )
 from triton_linear.examples.spec import gpu_target
-
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from fake_gpu import FakeGpu  # noqa: E402
-
-from bench.conversions import driver  # noqa: E402
-from bench.gpu_random import run  # noqa: E402
-from bench.gpu_random.kernels import (  # noqa: E402
-    INSIDE,
-    LOOP_STEPS,
-    RandomCase,
-    cluster_cases,
-    kernel_text,
-)
-from bench.gpu_random.reductions import ReductionCase  # noqa: E402
-from bench.gpu_random.report import ratios  # noqa: E402
-from triton_linear.tools.support.isolated import Isolation, Lost  # noqa: E402
+from triton_linear.tools.support.isolated import Isolation, Lost
 
 TARGET = "cuda:90"
 LANES = "[[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]]"
@@ -183,48 +176,6 @@ def test_a_register_that_was_not_written_is_seen(gpu: FakeGpu) -> None:
     gpu.broken = broken
     with pytest.raises(RuntimeError, match=f"threads counted {HELD - 1} to {HELD} of {HELD} registers"):
         run.run(gpu.case, BINARY, BINARY)
-
-
-def test_cases_in_clusters_change_what_ctas_hold() -> None:
-    cases = cluster_cases(1, 40, (2, 8))
-    assert cases == cluster_cases(1, 40, (2, 8))
-    assert {c.ctas for c in cases} == {2, 8} and all(c.loop for c in cases)
-    one = cases[0]
-    assert f"{one.ctas} CTAs, looped" in one.name
-    assert f'"ttg.num-ctas" = {one.ctas} : i32' in kernel_text(one, TARGET)
-    source, patterns = one.source(), one.patterns()
-    layout = drawn_layout(one.pair, one.pair.source)
-    for cta in range(one.ctas):
-        at = layout.apply({"register": 0, "lane": 3, "warp": 0, "block": cta})
-        element = 0
-        for name, size in reversed(layout.out_dims):
-            element = element * size + at[name]
-        thread = cta * 32 * one.warps + 3
-        assert (source[:, thread, 0] == patterns[:, element]).all()
-
-
-def with_partition_of(warps: int) -> RandomCase:
-    """A small one of two CTAs that converts in a partition."""
-    drawn = cluster_cases(1, 100, (2,), INSIDE)
-    return next(one for one in drawn if one.warps == warps and max(one.register_counts) <= 8)
-
-
-@pytest.mark.parametrize("warps, all_warps, first", [(1, 8, 6), (2, 8, 4), (4, 8, 4), (8, 12, 4)])
-def test_a_partition_is_launched_with_all_warps(
-    warps: int, all_warps: int, first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = with_partition_of(warps)
-    assert (one.own_warps, one.all_warps, one.first_warp) == (4, all_warps, first)
-    fake = FakeGpu(one)
-    monkeypatch.setattr(driver, "_library", lambda: fake)
-    monkeypatch.setattr(driver, "device", lambda: None)
-    assert run.run(one, BINARY, BINARY) == run.IDENTICAL
-
-    def broken(out: Any, counters: Any) -> None:
-        out[1, -1, 0] ^= np.uint64(1)
-
-    fake.broken = broken
-    assert run.run(one, None, BINARY) == "wrong"
 
 
 def test_ratios_are_by_clusters_with_what_is_slower() -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench.harness.statistics import geometric_mean, interval, share_taken  # noqa: E402
-from bench.harness.turns import summary  # noqa: E402
-from bench.kernels import measure, run  # noqa: E402
-from bench.kernels.case import TORCH, Case  # noqa: E402
-from bench.kernels.report import (  # noqa: E402
+from bench.harness.statistics import geometric_mean, interval, share_taken
+from bench.harness.turns import summary
+from bench.kernels import measure, run
+from bench.kernels.case import TORCH, Case
+from bench.kernels.report import (
     by_headroom,
     losers,
     markdown,

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench.kernels import inductor, modes  # noqa: E402
+from bench.kernels import inductor, modes
 
 
 class Config:

@@ -10,20 +10,16 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench.harness.child import Failed  # noqa: E402
-from bench.kernels import cases as all_cases  # noqa: E402
-from bench.kernels import measure, modes  # noqa: E402
-from bench.kernels.case import TRITON, Case  # noqa: E402
+from bench.harness.child import Failed
+from bench.kernels import cases as all_cases
+from bench.kernels import measure, modes
+from bench.kernels.case import TRITON, Case
 
 
 class DType:
@@ -279,18 +275,6 @@ def test_what_is_not_written_shows(gpu: GPU, monkeypatch: pytest.MonkeyPatch) ->
     gpu.now = -1e9  # From here on nothing is computed.
     assert session.results("stock")[0].array.tolist() != [0, 1, 2, 3]
     assert played.made == 1
-
-
-def test_runs_that_differ_are_told(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
-    played = Played(gpu, monkeypatch, tolerance=1e9)
-    state = np.zeros(2, np.float32)
-
-    def moving() -> Any:
-        state[...] += 1
-        return state
-
-    played.values = {"stock": np.ones(2, np.float32), "ours": moving}
-    assert measure.run("played", ["ours"], EFFORT)["modes"]["ours"]["deterministic"] is False
 
 
 def test_a_mode_that_fails_leaves_the_others_unless_the_gpu_is_lost(

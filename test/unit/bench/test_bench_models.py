@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from bench.models.figures import record
 from bench.models.times import on_gpu, per_step
-from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK, Tuners
+from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK
 from bench.models.work import NOISE, verdict
 
 # Times
@@ -35,58 +34,6 @@ def test_only_what_the_gpu_did_counts() -> None:
     events = [event("k"), event("cudaLaunchKernel", "DeviceType.CPU"), event("step", annotated=True)]
     events.append(event("## Call CompiledFxGraph f ##"))
     assert on_gpu(SimpleNamespace(events=lambda: events)) == [("k", 1, 2)]
-
-
-# Kernels of Inductor's
-
-
-class Tuner:
-    """As much of Inductor's autotuner as is used."""
-
-    def __init__(self, folder: Path, name: str, backend: str, sizes: dict[int, int], chosen: int) -> None:
-        path = folder / f"{name}{backend}.py"
-        path.write_text(f"meta = {{'backend_hash': '{backend}', 'name': '{name}'}}")
-        self.filename, self.fn = str(path), SimpleNamespace(__name__=name, fn=None)
-        self.compile_results = [self._result(block, registers) for block, registers in sizes.items()]
-        self.launchers = [
-            r.make_launcher() for r in self.compile_results if r.config.kwargs["XBLOCK"] == chosen
-        ]
-        self.compiled: list[str] = []
-
-    def _result(self, block: int, registers: int) -> Any:
-        config = SimpleNamespace(kwargs={"XBLOCK": block}, num_warps=4, num_stages=1)
-        facts = {"n_regs": registers, "n_spills": 0, "shared": 0, "config": config}
-        kernel = SimpleNamespace(asm={"ptx": f"add r{block};"})
-        return SimpleNamespace(config=config, kernel=kernel, make_launcher=lambda: SimpleNamespace(**facts))
-
-    def _reload_kernel(self) -> Any:
-        return SimpleNamespace(fn=SimpleNamespace(__name__=self.fn.__name__, fn=print))
-
-    def _precompile_config(self, config: Any) -> Any:
-        if config.kwargs["XBLOCK"] > 1000:
-            raise RuntimeError("too large")
-        self.compiled.append(f"XBLOCK={config.kwargs['XBLOCK']}")
-        return self._result(config.kwargs["XBLOCK"], 99)
-
-
-def test_kernels_adopt_configurations_that_were_tried_or_are_compiled(tmp_path: Path) -> None:
-    ours = [Tuner(tmp_path, name, "ours", {64: 10, 128: 20}, 64) for name in ("a", "b", "c", "d", "e")]
-    stock = [Tuner(tmp_path, name, "stock", {64: 10, 128: 20, 512: 9, 2048: 5}, 128) for name in "abcd"]
-    for tuner, block in zip(stock, (64, 128, 512, 2048), strict=True):
-        tuner.launchers = [tuner._result(block, 9).make_launcher()]
-    theirs = Tuners(stock, [0, 1, 2, 3, 0])
-    mine = Tuners(ours, range(5))
-    assert theirs.keys == mine.keys[:4]
-    found = mine.adopt(theirs.choices())
-    assert list(found) == mine.keys[1:]
-    assert found[mine.keys[1]]["config"] == "XBLOCK=128 warps=4 stages=1" and not ours[1].compiled
-    assert ours[2].compiled == ["XBLOCK=512"] and found[mine.keys[2]]["registers"] == 99
-    assert "too large" in found[mine.keys[3]]["error"] and "no such kernel" in found[mine.keys[4]]["error"]
-    mine.use(EQUAL)
-    assert [t.launchers[0].config.kwargs["XBLOCK"] for t in ours] == [64, 128, 512, 64, 64]
-    mine.use(FREE)
-    assert [t.launchers[0].config.kwargs["XBLOCK"] for t in ours] == [64] * 5
-    assert [fact["launches"] for fact in theirs.facts()] == [2, 1, 1, 1]
 
 
 # Records

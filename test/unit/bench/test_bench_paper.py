@@ -74,15 +74,6 @@ def test_a_run_goes_on_where_the_last_one_stopped(fake, capsys):
     assert (fake / "out/paper.svg").exists()
 
 
-def test_other_sources_are_measured_anew(fake, monkeypatch):
-    go(fake)
-    monkeypatch.setattr(run, "source_digest", lambda: "other")
-    go(fake, "--keep", "--report")
-    assert len((fake / "log").read_text().split()) == 3
-    go(fake)
-    assert len((fake / "log").read_text().split()) == 6
-
-
 def test_another_gpu_is_not_mixed_in(tmp_path):
     header = run.header({"device": "A", "torch": "1"})
     kept = run.Kept(tmp_path / "paper.jsonl", header)

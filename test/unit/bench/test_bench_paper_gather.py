@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-
-from bench.paper import gather  # noqa: E402
-from bench.paper.gather import Gather  # noqa: E402
+from bench.paper import gather
+from bench.paper.gather import Gather
 
 # The report.
 

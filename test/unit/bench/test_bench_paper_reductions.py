@@ -44,17 +44,6 @@ def test_results_that_are_not_right_are_seen(monkeypatch: pytest.MonkeyPatch) ->
     assert not reductions.is_right(case, lowered)
 
 
-def test_instructions_are_counted() -> None:
-    lines = "st.shared.v4.b32 [%r1], {%r2};", "ld.shared.b32 %r1, [%r2];", "shfl.sync.bfly.b32 %r1;"
-    others = "bar.sync 0;", "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1};", "st.global.b32 [%rd1], %r1;"
-    assert reductions.figures("\n".join((*lines, *others))) == {
-        "instructions": 3,
-        "kinds": {"ld.shared": 1, "ldmatrix": 1, "st.shared": 1},
-        "shuffles": 1,
-        "barriers": 1,
-    }
-
-
 # The report.
 
 

@@ -24,11 +24,6 @@ def test_accesses_of_global_memory_are_counted() -> None:
     assert widths.widths(PTX) == {"ld": "2 x v1.b16, 1 x v4.b32", "st": "1 x v2.b32"}
 
 
-def test_the_cases_are_those_of_the_paper_and_one_more() -> None:
-    assert {(case.element, case.k) for case in cases() if case.warps == WARPS} == set(PAPER)
-    assert len({case.key for case in cases()}) == len(cases()) == len(PAPER) + 1
-
-
 def test_a_triton_of_before_linear_layouts_gives_the_column_of_the_paper() -> None:
     old = json.loads(widths.OLD.read_text())["widths"]
     assert set(old) == {case.key for case in cases()}

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.static import amdgcn, compiled, job, model, report
+from bench.static.amdgcn import Loop
 from triton_linear.lowering.target.targets import target as target_called
-
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench.static import amdgcn, compiled, job, model, report  # noqa: E402
-from bench.static.amdgcn import Loop  # noqa: E402
 
 # Counting.
 
@@ -174,15 +168,6 @@ def test_a_transpose_of_bytes(method: str) -> None:
     assert found["clocks"] > found["wavefronts"] >= found["without_conflicts"] > 0
     assert (kinds.get("ds_write_b8", 0) > 0) == (method == job.STOCK)
     assert found["vector"] > 0
-
-
-def test_another_plan_than_was_interpreted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compiled_otherwise(*arguments: Any, **options: Any) -> compiled.Kernel:
-        return replace(compiled.compile_case(*arguments, **options), plans=("shuffle", "shuffle"))
-
-    monkeypatch.setattr(job, "compile_case", compiled_otherwise)
-    found = job.work(job.Job("hip:gfx942", "vector-4-to-1-32-256-1w", job.OURS, Loop({}, {})))
-    assert found["problems"] == ["the plugin carried out ('shuffle', 'shuffle')"]
 
 
 def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
