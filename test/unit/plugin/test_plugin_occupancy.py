@@ -26,7 +26,6 @@ from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.occupancy import UNIT, bound, resident
 from triton_linear.ptxas.registers import Assembler
 from triton_linear.report import Outcome
-from triton_linear.setting import Options
 
 KERNEL = path_of("attention_fp8")
 """Eight warps; with the plugin ptxas takes some more than 128 registers a thread."""
@@ -338,8 +337,3 @@ def test_ptx_that_somebody_replaced_is_assembled(monkeypatch: pytest.MonkeyPatch
     both.ptx("llir", {"shared": 0})
     made: Any = both.cubin("another", {})
     assert made[0] == "another"
-
-
-def test_the_option() -> None:
-    with pytest.raises(TypeError, match="occupancy takes a bool"):
-        Options(occupancy=1)  # type: ignore[arg-type]
