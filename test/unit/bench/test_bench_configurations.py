@@ -7,7 +7,7 @@ from typing import Any
 
 from bench import configurations, configurations_report
 from bench.harness import turns
-from bench.kernels import modes, run
+from bench.kernels import modes
 
 A, B, C = (f"XBLOCK={size} warps=2 stages=1" for size in (1, 8, 32))
 
@@ -22,13 +22,6 @@ def entry(config: str, stock: float, ours: float, free: float = 1.0, **more: Any
         found[mode]["summary"] = turns.summary(times, 1)
     found[modes.OURS] |= {"result": "identical", "apart": 0.0}
     return found | more
-
-
-def report_of(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
-    kernel = {"name": "triton_per_fused_sum_0", "configs": list(entries)}
-    facts = {"device": "a GPU", "target": "cuda:90", "torch": "2.11.0"}
-    known = {**run.heading(facts), "turns": 7, "seconds": 3.0, "not_run": [], "unfit": []}
-    return known | {"cases": [{"name": "row_sum_small", "kernels": [kernel]}]} | more
 
 
 # What is asked for.
@@ -89,26 +82,3 @@ def test_what_is_wrong_or_spills_is_not_the_best() -> None:
     assert configurations_report.best([wrong], modes.OURS) is None
     assert configurations_report.at_fault(wrong) and not configurations_report.at_fault(spills)
     assert "best of ours: none" in configurations_report.best_line([wrong])
-
-
-def test_failures_are_told_and_whose_they_are() -> None:
-    nothing = {"facts": {}, "fell_back": [], "times": {}, "summary": {}}
-    none = nothing | {"errors": {"stock": "OutOfResources: shared memory"}}
-    both = entry(A, 1, 1) | {"ours": none, "free": none}
-    crash = entry(B, 2, 1) | {"free": {"error": "RuntimeError: CUDA error: illegal", "summary": {}}}
-    ours = entry(C, 3, 1)
-    ours["ours"] = nothing | {"errors": {"ours": "ValueError: no plan"}}
-    fell = entry("XBLOCK=2 warps=2 stages=1", 4, 1)
-    fell["ours"] |= {"fell_back": ["k: no plan"]}
-    text = configurations_report.markdown(report_of(both, crash, ours, fell))
-    assert text.count(f"- {A}: stock: OutOfResources: shared memory") == 1
-    assert f"- {B}: free, or stock beside it: RuntimeError: CUDA error: illegal" in text
-    assert f"- {C}: ours: ValueError: no plan" in text and "ours: fell back: k: no plan" in text
-    rows = [line for line in text.splitlines() if line.startswith("| XBLOCK")]
-    assert rows[0].startswith(f"| {B} | 2.00 | 2.000") and rows[0].endswith("| failed | identical |")
-    assert rows[1].startswith(f"| {C} | 3.00 | failed | 3.000")
-    assert rows[3] == f"| {A} | failed | failed | failed |  |"
-    faults = [configurations_report.at_fault(found) for found in (both, crash, ours, fell)]
-    assert faults == [False, False, True, True]
-    failed = report_of(cases=[{"name": "column_sum", "kernels": [], "error": "OOM"}])
-    assert "## column_sum\n\nFailed: OOM" in configurations_report.markdown(failed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench import calibrate
-from bench.conversions import build, driver, measure, report
+from bench.conversions import build, measure, report
 from bench.conversions.cases import Case, cases
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
@@ -68,48 +66,6 @@ def test_loop_instructions_are_those_between_the_label_and_the_branch_back() -> 
 def test_per_iteration_takes_the_span_of_each_multiprocessor() -> None:
     record = np.array([[0, 100, 300], [0, 120, 340], [1, 0, 240], [2, 0, 90]])
     assert measure.per_iteration(record, 10) == 12.0
-
-
-class FakeCuda:
-    """Records the driver's calls; every one succeeds."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, tuple[Any, ...]]] = []
-        self.status = 0
-        self.launches = 0
-
-    def clock(self, buffer: Any) -> None:
-        """Every CTA ran on multiprocessor 0 or 1 in turn, from clock 0 to 1000."""
-        for cta in range(len(buffer) // 24):
-            buffer[24 * cta : 24 * cta + 24] = np.array([cta % 2, 0, 1000], np.int64).tobytes()
-
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any) -> int:
-            self.calls.append((name, arguments))
-            if name == "cuOccupancyMaxActiveBlocksPerMultiprocessor":
-                arguments[0]._obj.value = 5
-            if name == "cuDeviceGetAttribute":
-                arguments[0]._obj.value = {16: 2, 75: 9}.get(arguments[1], 0)
-            if name == "cuMemcpyDtoH_v2" and arguments[2].value % 24 == 0:
-                self.clock(arguments[0])
-            if name == "cuLaunchKernel":
-                self.launches += 1
-                self.parameters = [
-                    ctypes.cast(pointer, ctypes.POINTER(ctypes.c_uint32)).contents.value
-                    for pointer in arguments[9]
-                ]
-            return self.status if name == "cuLaunchKernel" else 0
-
-        return call
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
-    fake = FakeCuda()
-    monkeypatch.setattr(driver, "_library", lambda: fake)
-    driver.device.cache_clear()
-    yield fake
-    driver.device.cache_clear()
 
 
 # Reports.

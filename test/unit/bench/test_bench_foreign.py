@@ -10,30 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import triton
-import triton.language as tl
-from plugin_support import CUDA, FakeDriver
-from triton.runtime import driver
 
-from bench.foreign import compiled, launches, measure, report, run
+from bench.foreign import compiled, measure, report, run
 from bench.foreign.case import Case
 from bench.foreign.suite import FOREIGN
 from bench.harness.child import Failed
-
-
-@triton.jit
-def tuned(x, out, N: tl.constexpr, B: tl.constexpr):
-    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
-    tl.store(out + at, tl.load(x + at).trans() * B)
-
-
-class Pointer:
-    """What Triton takes for a tensor."""
-
-    dtype = "fp32"
-
-    def data_ptr(self) -> int:
-        return 256
 
 
 def row(kernel: str = "p.q.kernel", key: str = "a", **more: Any) -> dict[str, Any]:
@@ -132,28 +113,6 @@ def test_winners_come_first_and_losers_are_there() -> None:
     )
     assert "| a mask | 3 |" in text
     assert "No failure of the plugin." in text
-
-
-@pytest.fixture
-def no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(driver, "_active", FakeDriver(CUDA))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-
-
-@pytest.mark.usefixtures("no_gpu")
-def test_launches_are_caught_and_compiled_with_both() -> None:
-    both = compiled.Both(None)
-    with launches.caught(both):
-        for _ in range(2):
-            tuned[(1,)](Pointer(), Pointer(), 64, 2)
-        tuned[(1,)](Pointer(), Pointer(), 32, 2)
-    rows = list(both.rows.values())
-    assert [each["kernel"].rpartition(".")[2] for each in rows] == ["tuned", "tuned"]
-    assert rows[0]["key"] != rows[1]["key"]
-    assert rows[0]["stock"]["conversions"] == 1
-    assert rows[0]["ours"]["seen"] == 1
-    assert rows[0]["ours"]["ours"] + rows[0]["ours"]["folded"] == 1
-    assert not report.failures(rows)
 
 
 class Process:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import triton
 from fake_gpu import FakeGpu
 
 from bench.conversions import driver
@@ -22,7 +19,6 @@ from bench.gpu_random import run
 from bench.gpu_random.kernels import (
     LOOP_STEPS,
     RandomCase,
-    kernel_text,
 )
 from bench.gpu_random.reductions import ReductionCase
 from bench.gpu_random.report import ratios
@@ -30,7 +26,6 @@ from triton_linear.dialect.triton_versions import (
     COPIES_NOT_HELD,
     installed_release,
 )
-from triton_linear.examples.spec import gpu_target
 from triton_linear.tools.support.isolated import Isolation, Lost
 
 TARGET = "cuda:90"
@@ -83,22 +78,6 @@ def test_what_is_expected_follows_from_the_layouts(element: str, loop: bool) -> 
                     (1 << one.element.bits) - 1
                 )
                 assert (values[:, lane, register] == bits).all()
-
-
-@pytest.mark.parametrize("element", ["i1", "f8E5M2", "!tt.ptr<f16>"])
-@pytest.mark.parametrize("loop", [False, True])
-def test_a_kernel_fills_and_drains_each_register_once(
-    element: str, loop: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    one = case(element, loop)
-    assert one.register_counts == (2, HELD)
-    path = tmp_path / "kernel.ttgir"
-    path.write_text(kernel_text(one, TARGET))
-    ptx = triton.compile(str(path), target=gpu_target(TARGET), options={"num_warps": 1}).asm["ptx"]
-    places = re.findall(r"(@xp (?:ld|st)\.global\.b64).*", ptx)
-    assert places == ["@xp ld.global.b64"] * 2 + ["@xp st.global.b64"] * HELD
-    assert ("bra" in ptx) == loop
 
 
 # Processes of their own.

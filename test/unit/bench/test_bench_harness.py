@@ -14,7 +14,7 @@ import pytest
 
 from bench.harness import report, results
 from bench.harness.cases import Run
-from bench.harness.child import Child, Failed, empty_cache, scatter, told
+from bench.harness.child import Child, scatter
 from bench.harness.turns import in_turns
 
 
@@ -90,28 +90,6 @@ def test_a_child_is_started_once_and_replaced_when_it_is_broken() -> None:
         assert child.ask(os.getpid) != first and child.starts == 2
     finally:
         child.close()
-
-
-def test_where_there_is_no_gpu_the_program_says_so() -> None:
-    child = Child(told, call, "raise")
-    with pytest.raises(Failed, match="ValueError: bad"):
-        child.begin("bench")
-    child = Child(os.fspath, 3)
-    with pytest.raises(TypeError):
-        child.begin("bench")
-    child = Child(os.listdir, "/nowhere")
-    with pytest.raises(SystemExit, match=r"bench: no NVIDIA GPU .* here: .*nowhere.*; try"):
-        child.begin("bench", "; try")
-
-
-def test_the_cache_is_as_it_was_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
-    with empty_cache() as folder:
-        assert os.environ["TRITON_CACHE_DIR"] == folder and not os.listdir(folder)
-        with empty_cache() as inner:
-            assert os.environ["TRITON_CACHE_DIR"] == inner != folder
-        assert os.environ["TRITON_CACHE_DIR"] == folder
-    assert "TRITON_CACHE_DIR" not in os.environ and not Path(folder).exists()
 
 
 # Options, files, pages.

@@ -14,9 +14,7 @@ from bench.harness.turns import summary
 from bench.kernels import measure, run
 from bench.kernels.case import TORCH, Case
 from bench.kernels.report import (
-    by_headroom,
     losers,
-    markdown,
     problems,
     share,
     total_line,
@@ -101,20 +99,6 @@ def test_losers_and_winners_are_named() -> None:
     text = "\n".join(totals(report_of(*records)))
     assert "slower than 0.98 of stock with the plugin: slower (0.850), slow (0.900)" in text
     assert "| ours | 5 | 1.046 |  | 0.850 | 1.500 | 2 | 2 |" in text
-
-
-def test_the_table_is_sorted_by_headroom_with_failures_first() -> None:
-    broken = record("broken", ours=1.0, free=3.0)
-    broken["modes"]["lower"] = {"error": "ValueError: no plan"}
-    records = [record("little", ours=1.0, free=1.01), record("much", ours=1.5, free=2.0), broken]
-    assert [r["name"] for r in by_headroom(records)] == ["broken", "much", "little"]
-    text = markdown(report_of(*records))
-    assert (
-        "| much | 10.0 | 1.500 (1.490 to 1.510) | 2.000 (1.990 to 2.010) | 67% |  | 2: 1 cta-shared, 1 folded |"
-        in text
-    )
-    assert "much (67% of 2.00)" in text and "little (" not in text
-    assert "- broken: lower: ValueError: no plan" in text
 
 
 def test_every_failure_is_told() -> None:

@@ -155,21 +155,6 @@ def counted(target: str, case: str, method: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("method", [job.STOCK, job.OURS])
-def test_a_transpose_of_bytes(method: str) -> None:
-    """32 x 32 bytes of one wave: 4 words of a lane are stored and loaded, both ways; by stock byte by byte."""
-    found = counted("hip:gfx942", "transpose-8-32x32-1w", method)
-    kinds = found["instructions"]
-    written = sum(amdgcn.access_bytes(kind) * count for kind, count in kinds.items() if "write" in kind)
-    assert written == 2 * 16
-    assert found["lds"] >= 1024
-    # 64 lanes with 16 bytes each, both ways, stored and loaded, 128 bytes a wavefront: 32 at least.
-    assert found["wavefronts"] >= 32
-    assert found["clocks"] > found["wavefronts"] >= found["without_conflicts"] > 0
-    assert (kinds.get("ds_write_b8", 0) > 0) == (method == job.STOCK)
-    assert found["vector"] > 0
-
-
 def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_another_load(*arguments: Any, **options: Any) -> compiled.Kernel:
         kernel = compiled.compile_case(*arguments, **options)

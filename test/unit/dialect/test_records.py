@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import copy
 import dataclasses
 import pickle
-import re
 from collections.abc import Callable
 from dataclasses import dataclass as library_dataclass
 from dataclasses import field
@@ -121,18 +119,3 @@ def test_records_can_be_pickled_and_keep_methods_of_their_own() -> None:
     match Pickled(3, "t"):
         case Pickled(first, second):
             assert (first, second) == (3, "t")
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources of methods that are compiled, without the library's own helpers, which Python 3.13 has."""
-    found: list[str] = []
-    run = builtins.exec
-
-    def spy(source: Any, *scopes: Any) -> None:
-        if re.search(r"def __(?!create)", source):
-            found.append(source)
-        run(source, *scopes)
-
-    monkeypatch.setattr(builtins, "exec", spy)
-    return found
