@@ -120,6 +120,15 @@ def test_wrong_results_are_problems() -> None:
     ]
 
 
+def test_predictions_are_ranked() -> None:
+    rising = [result(str(n), 10.0 * n, 1) for n in range(1, 6)]
+    assert report.ranking(rising) == (5, pytest.approx(1))
+    rising[0]["methods"]["ours"]["conversions"][0] = {"kind": "triton", "clocks": None}
+    assert report.ranking(rising)[0] == 4
+    assert report.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert report.spearman([1, 1, 2], [5, 5, 9]) == pytest.approx(1)
+
+
 def test_forced_plans_that_win_are_named() -> None:
     good, bad = result("good", 100, 100), result("bad", 100, 100)
     for found, clocks in ((good, 98), (bad, 50)):

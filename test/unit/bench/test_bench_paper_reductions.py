@@ -59,23 +59,6 @@ def rows(markdown: str, start: str) -> list[str]:
     return [line for line in markdown.splitlines() if line.startswith(f"| {start} |")]
 
 
-def test_the_report_has_a_row_for_each_kind_and_operation() -> None:
-    found = reductions.TABLE.report(records(1))
-    assert rows(found.markdown, "mma") == [
-        "| mma | 80 | 80 | 80 | 80 | 20/20 | 20/20 |",
-        "| mma | sum | 20 | 248 | 400 | 20 | 12.40 | 20.00 | 40 | 40 |",
-        "| mma | argmax | 20 | 496 | 400 | 20 | 24.80 | 20.00 | 40 | 40 |",
-        "| mma | sum | 20 | 1899 | 400 | 20 | 94.95 | 20.00 | 40 | 40 |",
-        "| mma | argmax | 20 | 3798 | 400 | 20 | 189.90 | 20.00 | 40 | 40 |",
-        "| mma | 5914 / 3517 | 1.68 | 18.60 | 142.43 |",
-    ]
-    assert rows(found.markdown, "custom linear")[:2] == [
-        "| custom linear | 80 | 80 | 80 | 0 | 0/10 | 10/10 |",
-        "| custom linear | sum | 20 | none compiles | 400 | 20 |  | 20.00 | 40 | 40 |",
-    ]
-    assert found.shortfalls == []
-
-
 def test_what_is_wrong_or_less_than_the_papers_is_told() -> None:
     given = records(30)
     keys = list(given)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.kernels import modes
-from bench.paper import mixed, mxfp4, shuffles
+from bench.paper import mixed, mxfp4
 from bench.paper.table import Part
 
 
@@ -96,33 +96,3 @@ def test_report_of_mxfp4() -> None:
     assert "1 of 60 cases have not run" in part.shortfalls
     assert "e5m2-scaled-16: gone" in found
     assert len(drawn(part).lines) == 10  # six of f8, two scaled, and two that go across
-
-
-def shuffle_record(
-    shuffle: float, warp: float, cta: float, stock: float, before: float | None
-) -> dict[str, Any]:
-    taken = {"forced:shuffle": shuffle, "forced:warp-shared": warp, "forced:cta-shared": cta, "stock": stock}
-    if before is not None:
-        taken["before"] = before
-    facts = {
-        method: {
-            "error": None,
-            "right": True,
-            "conversions": [],
-            "throughput": {"clocks": clocks},
-            "latency": {"clocks": 2 * clocks},
-        }
-        for method, clocks in taken.items()
-    }
-    facts["ours"] = facts["forced:shuffle"] | {"conversions": ["shuffle", "shuffle"]}
-    return {"methods": facts}
-
-
-def test_wrong_shuffles_have_no_time() -> None:
-    record = shuffle_record(10, 30, 20, 10, 45)
-    record["methods"]["forced:cta-shared"]["right"] = False
-    assert shuffles.ratio(record, "shared", "latency") == 3.0
-    key = shuffles.cases()[0].key
-    shortfalls = shuffles.report({key: record}).shortfalls
-    assert f"{key} forced:cta-shared: wrong" in shortfalls
-    assert "62 of 63 pairs have not run" in shortfalls

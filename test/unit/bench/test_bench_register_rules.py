@@ -40,16 +40,3 @@ def row(
 )
 def test_rules_hold_where_they_say(each: dict[str, Any], held: set[str]) -> None:
     assert {name for name, holds in rules.RULES.items() if holds(each, H200)} == held
-
-
-def test_what_is_counted() -> None:
-    rows = [
-        row("f_1", 0.01, (100, 120), 120, 136),
-        row("f_2", 0.01, (100, 120), 136, 120),
-        row("g_3", 0.01, (100, 120), 120, 120),
-    ]
-    found = rules.of_rule(rows, {"1": 0.9, "2": 0.9, "3": 1.1}, H200)
-    assert found["instead"] == {"lower": [[1, 1], [1, 1], [3, 0]], "second": [[0, 3], [0, 0], [0, 3]]}
-    assert (found["measured"]["number"], found["measured"]["slower"], found["measured"]["faster"]) == (3, 2, 1)
-    assert (found["functions"]["number"], found["functions"]["slower"]) == (2, 1)
-    assert found["functions"]["mean"] == pytest.approx((0.9 * 1.1) ** 0.5)

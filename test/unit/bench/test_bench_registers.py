@@ -7,7 +7,6 @@ from typing import Any
 from bench import registers
 from bench.registers import FILES, Subject
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas.cubin import Usage
 
 H200 = target("cuda:90")
 
@@ -27,15 +26,6 @@ ROWS = [
     row("spills", 250, (255, 0), after=300, ours=(255, 80)),
     row("is wrong", 30, (40, 0), after=50, ours=(32, 0)),
 ]
-
-
-def test_spilled_words_count() -> None:
-    assert registers.needed(Usage(255, 80)) == 275
-
-
-def test_errors_are_relative_to_what_is_needed() -> None:
-    found = registers.agreement([(50, 100), (110, 100), (100, 100), (130, 100)])
-    assert (found["number"], found["median"], found["ninth"], found["signed"]) == (4, 0.2, 0.5, 0.05)
 
 
 def test_changes_are_counted_where_the_plugin_changes_something() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz_support import break_code
 
 from bench.fuzz import command, examine, run
 from bench.fuzz.draw import MOST_CONVERSIONS, draw_program
@@ -198,15 +197,6 @@ def test_a_dropped_barrier_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) 
     assert len(list(all_steps(small.steps))) == 1
     assert 1 < small.warps <= 4 and np.prod(small.shape) <= 64
     assert write(small).text.count("ttg.convert_layout") == 1
-
-
-def test_a_wrong_address_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    break_code(monkeypatch, lambda code: code.replace("llvm.xor", "llvm.or"))
-    failure = first_failure("hip:gfx942")
-    assert failure.kind == "wrong"
-    small = shrunk(failure)
-    assert [type(step) for step in small.steps] == [Convert]
-    assert (small.warps, small.element) == (1, "i32")
 
 
 def at_the_bottom(text: str) -> str:
