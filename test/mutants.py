@@ -113,13 +113,13 @@ def _visited(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(file: str, text: str) -> list[Mutant]:
-    """All mutants of a file, in the order of the text; those that do not compile are none."""
+    """All mutants of a file, in the order of the text: those that compile, and are other code."""
     lines = text.splitlines(keepends=True)
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line.encode()))
-    code, found = text.encode(), {}
-    for node in _visited(ast.parse(text)):
+    code, tree, found = text.encode(), ast.parse(text), {}
+    for node in _visited(tree):
         for kind, place, new in variants(node):
             assert isinstance(place, ast.expr | ast.stmt)
             assert place.end_lineno is not None and place.end_col_offset is not None
@@ -128,10 +128,12 @@ def mutants(file: str, text: str) -> list[Mutant]:
             inside = f"({new})" if isinstance(place, ast.expr) else new
             changed = (code[:begin] + inside.encode() + code[end:]).decode()
             try:
-                compile(changed, file, "exec")
+                other = ast.parse(changed)
+                compile(other, file, "exec")
             except (SyntaxError, ValueError):
                 continue
-            found[changed] = Mutant(file, place.lineno, kind, code[begin:end].decode(), new, changed)
+            if ast.dump(other) != ast.dump(tree):
+                found[changed] = Mutant(file, place.lineno, kind, code[begin:end].decode(), new, changed)
     return sorted(found.values(), key=lambda mutant: (mutant.line, mutant.kind, mutant.new))
 
 
