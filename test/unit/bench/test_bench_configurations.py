@@ -1,4 +1,4 @@
-"""The bench of all configurations that Inductor tries, without a GPU: what is asked for, and what is told."""
+"""The bench of all configurations that Inductor tries: whose best is compared with whose."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ def entry(config: str, stock: float, ours: float, free: float = 1.0, **more: Any
     return found | more
 
 
-# What is asked for.
-
-
 def test_a_configuration_that_breaks_the_process_is_found_and_costs_no_other() -> None:
     asked = []
 
@@ -46,9 +43,6 @@ def test_a_configuration_that_breaks_the_process_is_found_and_costs_no_other() -
 def told(mode: str, places: Sequence[Any]) -> list[dict[str, Any]]:
     made = [entry(config, 4.0, 2.0)[mode] for _, config in places]
     return [{key: value for key, value in answer.items() if key != "summary"} for answer in made]
-
-
-# What is told.
 
 
 def test_the_best_are_compared_and_not_one_configuration() -> None:

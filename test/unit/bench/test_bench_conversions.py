@@ -1,4 +1,4 @@
-"""The suite of named conversions: its cases, kernels and reports, without a GPU."""
+"""The suite of named conversions: its reports, and what the calibration times, without a GPU."""
 
 from __future__ import annotations
 
@@ -25,17 +25,11 @@ def case_named(name: str) -> Case:
     return next(case for case in cases() if case.name == name)
 
 
-# Cases.
-
-
 @pytest.mark.parametrize("exchanges", range(1, 6))
 def test_lane_exchanges_are_as_many_as_their_name_says(exchanges: int) -> None:
     a, b = build.layouts(case_named(f"exchange-{exchanges}-32"))
     assert len(f2.intersection(a.columns(REGISTER), b.columns(LANE))) == exchanges
     assert a.columns(WARP) == b.columns(WARP)
-
-
-# Kernels.
 
 
 SASS = """
@@ -60,15 +54,9 @@ def test_loop_instructions_are_those_between_the_label_and_the_branch_back() -> 
     assert build.loop_instructions("") == {}
 
 
-# Measuring.
-
-
 def test_per_iteration_takes_the_span_of_each_multiprocessor() -> None:
     record = np.array([[0, 100, 300], [0, 120, 340], [1, 0, 240], [2, 0, 90]])
     assert measure.per_iteration(record, 10) == 12.0
-
-
-# Reports.
 
 
 def result(name: str, ours: float, stock: float, **more: Any) -> dict[str, Any]:
@@ -142,9 +130,6 @@ def test_forced_plans_that_win_are_named() -> None:
     assert report.forced_losses([good, bad], measure) == (2, [])
     assert report.expected(good, "ours") == pytest.approx(report.expected(bad, "ours"))
     assert report.expected(good, "forced:shuffle") > report.expected(bad, "forced:shuffle")
-
-
-# Calibration.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The GPU check of gathers across CTAs, without a GPU: its kernels, what they must give, and how it judges."""
+"""The GPU check of gathers across CTAs, without a GPU: what elements must be, and how it judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU check of random conversions, without a GPU: its kernels, what they must give, and how it judges."""
+"""The GPU check of random conversions, without a GPU: what registers must hold, and how it judges."""
 
 from __future__ import annotations
 
@@ -39,9 +39,6 @@ def case(element: str = "i8", loop: bool = False, copies: bool = True) -> Random
     return RandomCase(7, Pair((8, 8), element, a, b, "by hand"), 1, loop)
 
 
-# Kernels.
-
-
 def test_a_reduction_is_expected_in_every_place_of_the_axis() -> None:
     layout = f"#ttg.linear<{{register = [[4, 0]], lane = {LANES}, warp = [], block = [[0, 8]]}}>"
     one = ReductionCase(0, Pair((8, 16), "i8", layout, layout, "by hand"), 1, True, 2, axis=1)
@@ -76,9 +73,6 @@ def test_what_is_expected_follows_from_the_layouts(element: str, loop: bool) -> 
                 assert (values[:, lane, register] == bits).all()
 
 
-# Processes of their own.
-
-
 def test_calls_are_isolated() -> None:
     """Expressions, which need no module that takes long to import."""
     written = "print('first words\\nerror: last words\\nmore', file=__import__('sys').stderr, flush=True)"
@@ -96,9 +90,6 @@ def test_calls_are_isolated() -> None:
         Lost("MemoryError: "),
         Lost("ended by SIGABRT: error: last words"),
     ]
-
-
-# Running.
 
 
 BINARY = run.Binary(b"cubin", "convert", 0, 7, ("shuffle",), 0.1)

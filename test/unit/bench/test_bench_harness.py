@@ -1,4 +1,4 @@
-"""What all benches are made of: cases and budgets, processes that break, files and pages."""
+"""What all benches are made of: budgets, turns, processes that break, and files."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ class Case:
 
 CASES = [Case(name) for name in ("one", "two", "three")]
 
-# Cases.
-
 
 def test_a_run_saves_each_record_and_ends_in_its_budget(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -49,9 +47,6 @@ def test_every_way_runs_once_a_turn() -> None:
     runs = {name: lambda name=name: order.append(name) or len(order) for name in "ab"}
     assert in_turns(runs, 3) == {"a": [1, 3, 5], "b": [2, 4, 6]}
     assert order == list("ababab")
-
-
-# Processes.
 
 
 def ready(value: int) -> dict[str, Any]:
@@ -90,9 +85,6 @@ def test_a_child_is_started_once_and_replaced_when_it_is_broken() -> None:
         assert child.ask(os.getpid) != first and child.starts == 2
     finally:
         child.close()
-
-
-# Options, files, pages.
 
 
 def test_a_result_is_written_with_what_it_is_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The suite of whole kernels, without a GPU: cases, statistics, tables, processes."""
+"""The suite of whole kernels, without a GPU: statistics, tables, and runs that are joined."""
 
 from __future__ import annotations
 
@@ -55,9 +55,6 @@ def report_of(*records: dict[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
-# Statistics.
-
-
 def test_intervals_hold_the_median_as_often_as_they_say() -> None:
     draw = random.Random(0)
     held = 0
@@ -88,9 +85,6 @@ def test_the_share_is_of_time_and_none_without_headroom() -> None:
     assert share(record("a", ours=1.5)) is None
 
 
-# The report.
-
-
 def test_losers_and_winners_are_named() -> None:
     records = [record("slow", ours=0.90), record("slower", ours=0.85), record("same", ours=0.99)]
     records += [record("fast", ours=1.10), record("faster", ours=1.5)]
@@ -116,8 +110,6 @@ def test_every_failure_is_told() -> None:
     shapeless["modes"]["ours"] |= {"result": "WRONG", "why": "1 results, not 2"}
     assert problems(shapeless) == ["ours: wrong results, 1 results, not 2"]
 
-
-# The processes.
 
 CASE = Case("case", "g", TORCH, lambda torch, inputs: (None, ()))  # type: ignore[arg-type, return-value]
 EFFORT = measure.Effort()

@@ -1,4 +1,4 @@
-"""The suite of whole kernels' way with Inductor, of which only what the suite touches is played here."""
+"""Kernels of Inductor, which is played here, are compiled again in the configuration that was chosen."""
 
 from __future__ import annotations
 

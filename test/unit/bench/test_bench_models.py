@@ -1,4 +1,4 @@
-"""`bench.models` without a GPU: whose times are whose, what a case's record is of, and what the page says."""
+"""`bench.models` without a GPU: whose times are whose, what a record is of, and how results are judged."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from bench.models.figures import record
 from bench.models.times import on_gpu, per_step
 from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK
 from bench.models.work import NOISE, verdict
-
-# Times
 
 
 def test_kernels_of_one_name_are_told_apart_by_their_order() -> None:
@@ -34,9 +32,6 @@ def test_only_what_the_gpu_did_counts() -> None:
     events = [event("k"), event("cudaLaunchKernel", "DeviceType.CPU"), event("step", annotated=True)]
     events.append(event("## Call CompiledFxGraph f ##"))
     assert on_gpu(SimpleNamespace(events=lambda: events)) == [("k", 1, 2)]
-
-
-# Records
 
 
 def kernel(key: str, config: str, code: str = "x", **more: Any) -> dict[str, Any]:
@@ -68,9 +63,6 @@ def test_a_record_has_each_kernel_of_both_processes_under_its_key() -> None:
     assert (b["ratio"][FREE][1], b["ratio"][EQUAL][1], b["same_code"][EQUAL]) == (2.0, 0.8, False)
     assert found["unmatched"] == {STOCK: ["triton_only"], FREE: []}
     assert found["step"]["microseconds"] == {STOCK: 200.0, FREE: 155.0, EQUAL: 215.0}
-
-
-# What is said of results, and of the plugin
 
 
 def test_gradients_that_are_zero_but_for_rounding_are_not_compared() -> None:

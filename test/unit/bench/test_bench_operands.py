@@ -1,4 +1,4 @@
-"""The bench of matrix products whose operands lie every way, without a GPU."""
+"""The bench of matrix products whose operands lie every way: strides, and losers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of gathers, without a GPU."""
+"""The table of gathers: what is told of the best, the worst and what is missing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any
 
 from bench.paper import gather
 from bench.paper.gather import Gather
-
-# The report.
 
 
 def record(case: Gather, ours: float, legacy: float | None, **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The figure of whole kernels, without a GPU: cases, kernels, what is compiled and cached, the report."""
+"""The figure of whole kernels: its means, and what went wrong."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from bench.paper.kernels_report import report
 
 def of_key(key: str) -> Case:
     return next(case for case in cases() if case.key == key)
-
-
-# The report.
 
 
 def record(key: str, ours: float, legacy: float, **more: Any) -> tuple[str, dict[str, Any]]:

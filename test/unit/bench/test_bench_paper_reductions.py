@@ -1,4 +1,4 @@
-"""The kernels of the paper's table of reductions, and what is counted in them."""
+"""The paper's table of reductions: cases that are right, results that are not, and what is told."""
 
 from __future__ import annotations
 
@@ -42,9 +42,6 @@ def test_results_that_are_not_right_are_seen(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(functions, "registers_of", another)
     assert not reductions.is_right(case, lowered)
-
-
-# The report.
 
 
 def made(instructions: int, right: bool = True) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Mixed precision, mxfp4 and shuffles of the reproduction: cases, kernels and reports, without a GPU."""
+"""Mixed precision and mxfp4 of the reproduction: what their reports say of failures and losers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
-# Cases.
-
-
 def test_mixed_precision_has_the_papers_count_in_equal_shares() -> None:
     cases = mixed.cases()
     assert len(cases) == mixed.PAPER["linear"] == 784
     assert set(Counter(case.pair for case in cases).values()) == {49}
-
-
-# Reports.
 
 
 def drawn(part: Part) -> Any:

@@ -1,4 +1,4 @@
-"""What rules about registers would change: the modules they concern, what is counted, and one that is run."""
+"""What rules about registers hold of."""
 
 from __future__ import annotations
 

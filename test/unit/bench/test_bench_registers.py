@@ -1,4 +1,4 @@
-"""Estimated registers beside those of ptxas: which modules, what is counted, and one that is compiled."""
+"""Estimated registers beside those of ptxas: what is counted."""
 
 from __future__ import annotations
 

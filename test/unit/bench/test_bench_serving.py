@@ -1,4 +1,4 @@
-"""The bench of servers' operators, without a GPU, without PyTorch and without the servers."""
+"""The bench of servers' operators: which of a server's files travel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite of conversions for AMD GPUs: cases, how AMDGCN is counted, the model, and some cases in full."""
+"""The suite of conversions for AMD GPUs: how AMDGCN is counted, the model, and its page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from bench.static import amdgcn, compiled, job, model, report
 from bench.static.amdgcn import Loop
 from triton_linear.lowering.target.targets import target as target_called
-
-# Counting.
 
 TEXT = """
 kernel:                                 ; @kernel
@@ -130,9 +128,6 @@ def test_what_the_empty_loop_takes_is_taken_off(unrolled: int) -> None:
     assert found.setup == 1
 
 
-# The model.
-
-
 def test_clocks_are_those_of_the_pipes_and_barriers() -> None:
     costs = target_called("hip:gfx942").costs
     found = model.Model(costs)
@@ -143,9 +138,6 @@ def test_clocks_are_those_of_the_pipes_and_barriers() -> None:
     vector = {"dpp": 1.0, "v_perm_b32": 2.0, "v_permlane": 3.0, "v_readlane": 4.0, "valu": 5.0}
     assert found.clocks(vector, 0) == pytest.approx(15 * costs.alu)
     assert found.clocks(vector, 32) == pytest.approx(costs.clocks(32 * costs.wavefront, 15))
-
-
-# Cases in full.
 
 
 def counted(target: str, case: str, method: str) -> dict[str, Any]:
@@ -164,9 +156,6 @@ def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.Monkey
     found = job.work(job.Job("hip:gfx942", "transpose-8-32x32-1w", job.STOCK, Loop({}, {})))
     (problem,) = found["problems"]
     assert "bytes of LDS in the loop, 64 in the interpreter" in problem
-
-
-# Reports.
 
 
 def result(**gains: float | None) -> dict[str, Any]:

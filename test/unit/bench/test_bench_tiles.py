@@ -1,4 +1,4 @@
-"""The bench of a matmul in many tile sizes, without a GPU."""
+"""The bench of a matmul in many tile sizes: the best of each side, and losers."""
 
 from __future__ import annotations
 

@@ -112,9 +112,6 @@ def test_each_fault_is_told(lane: str, at: int, change: dict[str, Any], failure:
     assert any(failure in text for text in check.judge(found))
 
 
-# What a process writes down
-
-
 @triton.jit
 def transposed(source, result, size: tl.constexpr):  # type: ignore[no-untyped-def]
     rows = tl.arange(0, size)[:, None]

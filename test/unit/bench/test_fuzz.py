@@ -145,9 +145,6 @@ def test_assembly_has_every_register_of_both_ends(target: str, lanes: int, eleme
     assert (code.count("// source"), code.count("// result")) == (2, 2)
 
 
-# Units.
-
-
 def test_units_follow_from_the_seed() -> None:
     plan = FuzzPlan("hip:gfx950", SEED, 120)
     found = list(units(plan))
@@ -180,9 +177,6 @@ def test_processes_find_the_same_as_one(tmp_path: Path) -> None:
 def test_nothing_is_begun_when_time_is_out() -> None:
     (totals,) = fuzz([FuzzPlan("cuda:90", SEED, 500)], jobs=0, seconds=0).values()
     assert totals == Totals()
-
-
-# Modules that take their process along.
 
 
 class Played:

@@ -62,9 +62,6 @@ def program(*steps: Any, shape: tuple[int, ...] = (8, 16), element: str = "i16")
     return Program("cuda:90", 2, shape, element, blocked(8), steps)
 
 
-# What is drawn.
-
-
 def test_programs_have_everything_in_them() -> None:
     programs = drawn("cuda:90", 150) + drawn("hip:gfx942", 50)
     steps = Counter(type(step) for p in programs for step in all_steps(p.steps))
@@ -97,9 +94,6 @@ def test_a_program_survives_its_text() -> None:
         assert program_in(write(one).text) == one
     with pytest.raises(ValueError, match="not a program"):
         from_json('{"target": "cuda:90"}')
-
-
-# What they must give.
 
 
 def outcome_of(steps: Steps, x: Any, element: str = "i16") -> Any:
@@ -155,9 +149,6 @@ def test_programs_are_lowered_right(target: str) -> None:
         assert found.ok, (found.failures, one)
         conversions += found.conversions
     assert conversions > 10
-
-
-# What is broken is found, and made small.
 
 
 def ours_alone(function: Any, unit: run.Unit) -> Any:
