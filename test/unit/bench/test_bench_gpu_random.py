@@ -12,16 +12,10 @@ from bench.conversions import driver
 from bench.fuzz.pairs import drawn_layout
 from bench.fuzz.random_layouts import Pair
 from bench.gpu_random import run
-from bench.gpu_random.kernels import (
-    LOOP_STEPS,
-    RandomCase,
-)
+from bench.gpu_random.kernels import LOOP_STEPS, RandomCase
 from bench.gpu_random.reductions import ReductionCase
 from bench.gpu_random.report import ratios
-from triton_linear.dialect.triton_versions import (
-    COPIES_NOT_HELD,
-    installed_release,
-)
+from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.tools.support.isolated import Isolation, Lost
 
 TARGET = "cuda:90"

@@ -13,14 +13,7 @@ from bench.harness.statistics import geometric_mean, interval, share_taken
 from bench.harness.turns import summary
 from bench.kernels import measure, run
 from bench.kernels.case import TORCH, Case
-from bench.kernels.report import (
-    losers,
-    problems,
-    share,
-    total_line,
-    totals,
-    winners,
-)
+from bench.kernels.report import losers, problems, share, total_line, totals, winners
 
 
 def timing(ratio: float, **more: Any) -> dict[str, Any]:

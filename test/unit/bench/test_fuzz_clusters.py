@@ -13,16 +13,7 @@ from cluster_marks import ordered
 from fuzz_support import break_code
 
 from bench.fuzz.examine import examine_program
-from bench.fuzz.run import (
-    CLUSTERS,
-    CTAS,
-    PARTITIONS,
-    PROGRAMS,
-    FuzzPlan,
-    examine,
-    in_this_process,
-    units,
-)
+from bench.fuzz.run import CLUSTERS, CTAS, PARTITIONS, PROGRAMS, FuzzPlan, examine, in_this_process, units
 from bench.fuzz.totals import Totals
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.turns import Order, Turn

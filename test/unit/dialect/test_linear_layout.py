@@ -14,25 +14,13 @@ from collections.abc import Callable
 import pytest
 
 from triton_linear.dialect.labelled_matrix import LabelledMatrix
-from triton_linear.dialect.linear_layout import (
-    BLOCK,
-    LANE,
-    OFFSET,
-    REGISTER,
-    WARP,
-    LinearLayout,
-    dim_names,
-)
+from triton_linear.dialect.linear_layout import BLOCK, LANE, OFFSET, REGISTER, WARP, LinearLayout, dim_names
 
 ALGEBRA = ("f2", "dimensions", "labelled_matrix", "linear_layout")
 
 # 16x16 elements: 2x2 registers, 4x8 threads, 2x1 warps.
 PATCHES = LinearLayout.from_bases(
-    [
-        (REGISTER, [(0, 1), (1, 0)]),
-        (LANE, [(0, 2), (0, 4), (0, 8), (2, 0), (4, 0)]),
-        (WARP, [(8, 0)]),
-    ],
+    [(REGISTER, [(0, 1), (1, 0)]), (LANE, [(0, 2), (0, 4), (0, 8), (2, 0), (4, 0)]), (WARP, [(8, 0)])],
     dim_names(2),
 )
 

@@ -232,10 +232,7 @@ def test_warps_of_a_cluster_keep_to_their_parts_in_each_cta(warps: int) -> None:
     low, high, half = [[1], [2], [4], [8], [16]], [[32], [64], [128], [256], [512]], [1024]
     own = [[2048 << n] for n in range(warps)]
     whole, split = (
-        LinearLayout.from_bases(
-            {"register": registers, "lane": lanes, "warp": own, "block": [block]},
-            ["dim0"],
-        )
+        LinearLayout.from_bases({"register": registers, "lane": lanes, "warp": own, "block": [block]}, ["dim0"])
         for registers, lanes, block in (([*low, half], high, [0]), (high, low, half))
     )
     (plan,) = plans_across_ctas(conversion(whole, split), element_type("i32"), CUDA, 1 << 20)
@@ -276,10 +273,7 @@ def test_a_plan_whose_warps_have_other_parts_is_known() -> None:
     assert not scratch.keeps_to_own_part(together, CUDA, 4)
 
 
-@pytest.mark.parametrize(
-    ("name", "together"),
-    [("cuda:90", True), ("cuda:80", False), ("hip:gfx942", False)],
-)
+@pytest.mark.parametrize(("name", "together"), [("cuda:90", True), ("cuda:80", False), ("hip:gfx942", False)])
 def test_words_of_halves_share_a_vector_where_llvm_looks_for_long_ones(name: str, together: bool) -> None:
     gpu, element = target(name), element_type("i16")
     lanes = [[8 << bit] for bit in range(gpu.lanes.bit_length() - 1)]

@@ -7,16 +7,7 @@ from typing import Any
 
 import plugin_support as support
 import pytest
-from plugin_support import (
-    CUDA,
-    HIP,
-    assembly,
-    compile_kernel,
-    fail,
-    fresh_plugin,
-    is_ours,
-    triton_state,
-)
+from plugin_support import CUDA, HIP, assembly, compile_kernel, fail, fresh_plugin, is_ours, triton_state
 from triton import knobs
 from triton.compiler import make_backend
 

@@ -185,12 +185,7 @@ def test_heuristics_and_models_see_what_they_know(gpu: LaunchingDriver) -> None:
 
     clock = clock_for(gpu, binaries(transposed, num_warps=4, **SMALL)[False])
     pruned = autotuned(
-        transposed,
-        clock,
-        SMALL,
-        LARGE,
-        {"N": 128},
-        prune_configs_by={"perf_model": model, "top_k": 2},
+        transposed, clock, SMALL, LARGE, {"N": 128}, prune_configs_by={"perf_model": model, "top_k": 2}
     )
     with triton_linear.enabled(autotune=True):
         pruned[(1,)](*pointers())

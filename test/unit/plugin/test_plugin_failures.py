@@ -10,15 +10,7 @@ from typing import Any
 
 import plugin_support as support
 import pytest
-from plugin_support import (
-    CUDA,
-    HIP,
-    assembly,
-    compile_kernel,
-    fail,
-    fresh_plugin,
-    is_ours,
-)
+from plugin_support import CUDA, HIP, assembly, compile_kernel, fail, fresh_plugin, is_ours
 from triton import knobs
 from triton.backends import backends
 
@@ -93,10 +85,7 @@ def test_missing_bindings_are_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ModuleNotFoundError("No module named 'mlir'")
 
     monkeypatch.setattr(pipeline, "prepare", prepare)
-    with (
-        pytest.warns(FallbackWarning, match="needs MLIR's Python bindings") as caught,
-        triton_linear.enabled(),
-    ):
+    with pytest.warns(FallbackWarning, match="needs MLIR's Python bindings") as caught, triton_linear.enabled():
         compile_kernel()
     assert "bug" not in str(caught[0].message)
 

@@ -86,11 +86,7 @@ def test_more_spills_are_not_taken(
 
 @pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (80, 1)])
 def test_what_comparing_has_shown_is_kept(
-    codes: tuple[bytes, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    stock_spills: int,
-    taken: int,
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stock_spills: int, taken: int
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.setattr(store, "read", READ)
