@@ -84,7 +84,7 @@ def _swap_outputs(plan: plans.Plan) -> plans.Plan:
 
 def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any = lambda code: code) -> Totals:
     break_code(monkeypatch, text_change, change)
-    return fuzz_singles("cuda:90", count=20)
+    return fuzz_singles("cuda:90", count=10)
 
 
 def test_registers_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
