@@ -194,15 +194,16 @@ class Tree:
 
 def survivors(root: Path, chosen: Sequence[Mutant], tests: Sequence[str], jobs: int) -> list[Mutant]:
     """Those that the tests of their file do not notice; raises ValueError where tests fail without a change."""
+    files = dict.fromkeys(mutant.file for mutant in chosen)
+    tested = {file: tests or tests_of(root, file) for file in files}
+    if without := [file for file, ran in tested.items() if not ran]:
+        raise ValueError(f"no test is named after {', '.join(without)} or imports it; name some with --tests")
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: Queue[Tree] = Queue()
         for number in range(jobs):
             trees.put(Tree(root, Path(folder, str(number))))
         known: dict[str, tuple[Sequence[str], float]] = {}
-        for file in dict.fromkeys(mutant.file for mutant in chosen):
-            ran = tests or tests_of(root, file)
-            if not ran:
-                raise ValueError(f"no test is named after {file} or imports it; name some with --tests")
+        for file, ran in tested.items():
             began = time.perf_counter()
             if (bad := trees.queue[0].failing(ran, 3600)) is not None:
                 raise ValueError(f"{file}: {bad} fails without any change")
