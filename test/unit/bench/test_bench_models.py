@@ -95,3 +95,4 @@ def test_results_are_judged_beside_stock_tritons_own() -> None:
     assert verdict(none, none) == "identical"
     assert verdict({"different": 1, "apart": 0.3}, none) == "WRONG"
     assert verdict({"different": 1, "apart": 0.3}, {"different": 1, "apart": 0.1}) == "varies"
+    assert verdict({"different": 1, "apart": 0.5}, {"different": 1, "apart": 0.1}) == "WRONG"
