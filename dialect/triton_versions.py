@@ -69,9 +69,6 @@ WMMA_OPERANDS_K_FIRST: Final = Span((3, 7), (3, 8))
 """In the operands of a wmma whose tiles are given by bases, all of K comes before the tiles, and CTAs split K;
 later the tiles come first, and CTAs along K hold copies."""
 
-WIDE_DOUBLES_REFUSED: Final = Span((3, 6), (3, 9))
-"""Triton cannot lower dots of f64 whose operands hold neighbours along K, as those widened from bytes do."""
-
 TENSOR_MEMORY_BY_LAYOUT: Final = Span((3, 8))
 """Layouts of tensor memory have a dimension for CTAs, and an access may use any instruction shape that fits."""
 

@@ -42,12 +42,7 @@ BETWEEN = (
 """What the releases before and after one do not settle."""
 READ = ("bridge", "encodings*", "plugin_compiles", "plugin_one_warp", "versions*")
 """What shows that modules are read, and compiled again."""
-ROWS = (
-    ("3.6.0", "3.11", UNITS),
-    ("3.7.0", "3.13", READ),
-    ("3.7.1", "3.10", ALIKE),
-    ("3.8.0", "3.12", BETWEEN),
-)
+ROWS = (("3.6.0", "3.11", UNITS), ("3.7.0", "3.13", READ), ("3.7.1", "3.10", ALIKE), ("3.8.0", "3.12", BETWEEN))
 """Triton, Python and tests of each row; the whole suite runs on the reference version, the demo there and on
 the oldest one. 3.7.0 differs from 3.7.1 in a helper of Gluon's alone."""
 FUZZ = ("--count", "300", "--target", "all", "--seed", "1", "--shrink", "0")

@@ -1,223 +1,246 @@
-"""Makes the mistakes of code_mutants.py one at a time and runs the tests that are to catch them.
+"""Changes code at random, one place at a time, and says which changes no test notices.
 
-python test/mutants.py --jobs 2 --write bench/results/mutants.md
+python test/mutants.py dialect/f2.py lowering/prove/plans.py --count 20 --seed 1 --jobs 2
 
-Mistakes in plans are met by the proof of plans as well: what tests find is found with the proof disabled. The
-exit status is 1 where a mistake survives the tests, or its text is not in its file any more.
+The tests of a file are those named after it (`test/unit/**/test_<module>*.py`) and those that import it, unless
+`--tests` names others. A survivor is something to look at: a claim that no test makes, or a change that means
+nothing. The exit status is 1 where any survives.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import ast
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "test/unit/support"))
-
-from code_mutants import MUTANTS  # noqa: E402
-from code_mutants_base import CodeMutant  # noqa: E402
-
-_ROOMS = ("dialect", "passes", "lowering", "tools", "examples", "gluon")
-_TREE = (
-    *_ROOMS,
-    "plugin",
-    "src",
-    "test",
-    "bench",
-    "docs",
-    "pyproject.toml",
-    "setup.py",
-    "README.md",
-    "Makefile",
-)
-_PROOFS = "lowering/prove/plans.py"
-_PLAIN = ("-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain", "--tb=no")
-"""Explaining a failure takes longer than finding it."""
+_LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "build", "results", "node_modules", "*.egg-info")
+_PYTEST = ("-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "--assert=plain", "--tb=no")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+_PAIRS = (
+    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot)),
+    *((ast.And, ast.Or), (ast.Add, ast.Sub), (ast.LShift, ast.RShift), (ast.Mult, ast.FloorDiv)),
+)
+_OTHER: dict[type, Any] = dict(_PAIRS) | {b: a for a, b in _PAIRS}
+_OTHER |= {ast.BitXor: ast.BitOr, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitXor}
 
 
 @dataclass(frozen=True)
-class Found:
-    """What became of a mutant: the test that caught it, and whether the proof does (None: no plan is wrong)."""
+class Mutant:
+    """A file with the text of one expression or statement replaced."""
 
-    name: str
     file: str
-    breaks: str
-    caught_by: str | None
-    by_proof: bool | None
-    seconds: float
-    slow: bool = False
-    """Some tests did not end in time, so that a mutant that nothing caught is undecided."""
+    line: int
+    kind: str
+    old: str
+    new: str
+    text: str
 
-    @property
-    def outcome(self) -> str:
-        return self.caught_by or ("UNDECIDED, tests took too long" if self.slow else "SURVIVES")
+    def __str__(self) -> str:
+        old, new = (" ".join(code.split())[:90] for code in (self.old, self.new))
+        return f"{self.file}:{self.line}: {self.kind}: {old} -> {new}"
+
+
+def variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
+    """What is changed, the node that another text takes the place of, and that text."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        turned = ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
+        yield "comparison", node, ast.unparse(turned)
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        yield "condition", node.test, f"not {ast.unparse(node.test)}"
+    if isinstance(node, ast.comprehension):
+        for test in node.ifs:
+            yield "condition", test, f"not {ast.unparse(test)}"
+    if isinstance(node, ast.BoolOp):
+        yield "operator", node, ast.unparse(ast.BoolOp(_OTHER[type(node.op)](), node.values))
+    if isinstance(node, ast.BinOp) and type(node.op) in _OTHER:
+        yield "operator", node, ast.unparse(ast.BinOp(node.left, _OTHER[type(node.op)](), node.right))
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield "constant", node, str(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
+        yield "constant", node, str(node.value + 1)
+    if isinstance(node, ast.Call):
+        yield from _calls(node)
+    if isinstance(node, ast.Expr | ast.AugAssign | ast.Continue | ast.Break | ast.Raise) or (
+        isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
+    ):
+        yield "statement", node, "pass"
+    if isinstance(node, ast.Return) and node.value is not None:
+        truth = isinstance(node.value, ast.Compare | ast.BoolOp | ast.UnaryOp)
+        yield "return", node.value, f"not ({ast.unparse(node.value)})" if truth else "None"
+
+
+def _calls(node: ast.Call) -> Iterator[tuple[str, ast.AST, str]]:
+    """Calls with an argument dropped, and with two exchanged."""
+    given, named = node.args, node.keywords
+    if len(given) > 1:
+        yield "argument", node, ast.unparse(ast.Call(node.func, given[:-1], named))
+        if not any(isinstance(one, ast.Starred) for one in given[:2]):
+            yield "argument", node, ast.unparse(ast.Call(node.func, [given[1], given[0], *given[2:]], named))
+    if named:
+        yield "argument", node, ast.unparse(ast.Call(node.func, given, named[:-1]))
+
+
+def _visited(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that run: no annotations, decorators, docstrings, bare strings or messages of errors."""
+    if isinstance(node, ast.JoinedStr) and sys.version_info < (3, 12):
+        return  # Where its parts stand is not known.
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        return
+    yield node
+    left_out = {"annotation", "returns", "decorator_list", "type_params", "exc", "msg"}
+    for name, value in ast.iter_fields(node):
+        if name not in left_out:
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from _visited(child)
+
+
+def mutants(file: str, text: str) -> list[Mutant]:
+    """All mutants of a file, in the order of the text: those that compile, and are other code."""
+    lines = text.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line.encode()))
+    code, tree, found = text.encode(), ast.parse(text), {}
+    for node in _visited(tree):
+        for kind, place, new in variants(node):
+            assert isinstance(place, ast.expr | ast.stmt)
+            assert place.end_lineno is not None and place.end_col_offset is not None
+            begin = starts[place.lineno - 1] + place.col_offset
+            end = starts[place.end_lineno - 1] + place.end_col_offset
+            inside = f"({new})" if isinstance(place, ast.expr) else new
+            changed = (code[:begin] + inside.encode() + code[end:]).decode()
+            try:
+                other = ast.parse(changed)
+                compile(other, file, "exec")
+            except (SyntaxError, ValueError):
+                continue
+            if ast.dump(other) != ast.dump(tree):
+                found[changed] = Mutant(file, place.lineno, kind, code[begin:end].decode(), new, changed)
+    return sorted(found.values(), key=lambda mutant: (mutant.line, mutant.kind, mutant.new))
+
+
+def tests_of(root: Path, file: str) -> list[str]:
+    """The test files named after a source file, then those that import it."""
+    path = Path(file)
+    stem = path.stem if path.stem != "__init__" else path.parent.name
+    folder, _, rest = path.with_suffix("").as_posix().removesuffix("/__init__").partition("/")
+    inside = ("" if folder == "plugin" else f"{folder}/") + rest
+    package, _, name = f"triton_linear/{inside}".replace("/", ".").rpartition(".")
+    if folder == "bench":
+        package = package.removeprefix("triton_linear.")
+    imports = re.compile(
+        rf"^\s*(?:from {re.escape(f'{package}.{name}')} import|import {re.escape(f'{package}.{name}')}\b"
+        rf"|from {re.escape(package)} import [^\n]*\b{re.escape(name)}\b)",
+        re.MULTILINE,
+    )
+    tests = sorted((root / "test/unit").rglob("test_*.py"))
+    named = [test for test in tests if re.fullmatch(rf"test_(\w+_)?{re.escape(stem)}(_\w+)?", test.stem)]
+    named = [test for test in named if folder in test.parts]
+    importing = [test for test in tests if test not in named and imports.search(test.read_text())]
+    return [str(test.relative_to(root)) for test in (*named, *importing)]
 
 
 class Tree:
-    """A copy of the project in which mistakes are made."""
+    """A copy of a project, in which one file is changed at a time."""
 
-    def __init__(self, folder: Path, seconds: float) -> None:
-        self.folder, self.seconds, self.slow = folder, seconds, False
-        for name in _TREE:
-            source, copy = ROOT / name, folder / name
-            if source.is_dir():
-                shutil.copytree(
-                    source, copy, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "results")
-                )
-            elif source.exists():
-                shutil.copy(source, copy)
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(root, folder, symlinks=True, ignore=_LEFT_OUT)
 
-    def catch(self, mutant: CodeMutant) -> Found:
-        """Make the mistake, run its tests, and take it back."""
-        began = time.perf_counter()
-        by_proof = None
-        changes = [(mutant.file, mutant.of)]
-        if mutant.planned:
-            by_proof = self._run(changes, mutant.proof) is not None
-            changes.append((_PROOFS, unproved))
-        self.slow = False
-        caught = next((test for name in mutant.tests if (test := self._run(changes, name))), None)
-        return Found(
-            mutant.name, mutant.file, mutant.breaks, caught, by_proof, time.perf_counter() - began, self.slow
-        )
-
-    def _run(self, changes: Sequence[tuple[str, Callable[[str], str]]], tests: str) -> str | None:
-        """The first test that fails with these changes, or None."""
-        originals = {name: (self.folder / name).read_text() for name, _ in changes}
-        try:
-            for name, change in changes:
-                path = self.folder / name
-                path.write_text(change(path.read_text()))
-            return self._first_failure(tests)
-        finally:
-            for name, text in originals.items():
-                (self.folder / name).write_text(text)
-
-    def _first_failure(self, tests: str) -> str | None:
-        pytest = ["-m", "pytest", "-x", "-q", "--no-header", *_PLAIN, tests]
-        lit = ["-c", "from lit.main import main; main()", "-q", tests]
+    def failing(self, tests: Sequence[str], seconds: float) -> str | None:
+        """The first test that fails, or does not end."""
         environment = os.environ | {
-            "PYTHONPATH": str(self.folder / "src"),
+            "PYTHONPATH": os.pathsep.join((str(self.folder / "src"), str(self.folder))),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PATH": str(Path(sys.executable).parent) + os.pathsep + os.environ.get("PATH", ""),
         }
-        command = [sys.executable, *(lit if tests.endswith(".mlir") else pytest)]
+        command = [sys.executable, *_PYTEST, *tests]
+        options: dict[str, Any] = {"cwd": self.folder, "env": environment, "timeout": seconds}
         try:
-            ran = subprocess.run(
-                command,
-                cwd=self.folder,
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=self.seconds,
-            )
+            ran = subprocess.run(command, **options, capture_output=True, text=True, check=False)
         except subprocess.TimeoutExpired:
-            self.slow = True
-            return None
-        if not ran.returncode:
-            return None
-        if found := _FAILED.search(ran.stdout):
-            return found[1]
-        return tests
+            return f"no end in {seconds:.0f} s"
+        found = _FAILED.search(ran.stdout)
+        return None if ran.returncode == 0 else found[1] if found else "pytest did not start"
+
+    def catch(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> str | None:
+        """What notices a mutant."""
+        path = self.folder / mutant.file
+        text = path.read_text()
+        try:
+            path.write_text(mutant.text)
+            return self.failing(tests, seconds)
+        finally:
+            path.write_text(text)
 
 
-def unproved(text: str) -> str:
-    """The proof of plans, disabled: nothing is refuted."""
-    assert "\ndef refuted(" in text
-    return text + "\n\ndef refuted(*arguments): return None\n"
-
-
-def run(mutants: Sequence[CodeMutant], jobs: int, seconds: float) -> Iterator[Found]:
-    """What becomes of each, in order."""
+def survivors(root: Path, chosen: Sequence[Mutant], tests: Sequence[str], jobs: int) -> list[Mutant]:
+    """Those that the tests of their file do not notice; raises ValueError where tests fail without a change."""
+    files = dict.fromkeys(mutant.file for mutant in chosen)
+    tested = {file: tests or tests_of(root, file) for file in files}
+    if without := [file for file, ran in tested.items() if not ran]:
+        raise ValueError(f"no test is named after {', '.join(without)} or imports it; name some with --tests")
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trees: Queue[Tree] = Queue()
         for number in range(jobs):
-            trees.put(Tree(Path(folder, str(number)), seconds))
+            trees.put(Tree(root, Path(folder, str(number))))
+        known: dict[str, tuple[Sequence[str], float]] = {}
+        for file, ran in tested.items():
+            began = time.perf_counter()
+            if (bad := trees.queue[0].failing(ran, 3600)) is not None:
+                raise ValueError(f"{file}: {bad} fails without any change")
+            known[file] = ran, 60 + 5 * (time.perf_counter() - began)
 
-        def catch(mutant: CodeMutant) -> Found:
+        def survives(mutant: Mutant) -> bool:
             tree = trees.get()
             try:
-                return tree.catch(mutant)
+                caught = tree.catch(mutant, *known[mutant.file])
             finally:
                 trees.put(tree)
+            print(f"{caught or 'SURVIVES'}: {mutant}", flush=True)
+            return caught is None
 
         with ThreadPoolExecutor(jobs) as pool:
-            yield from pool.map(catch, mutants)
-
-
-def short(test: str) -> str:
-    """A test without the folders that all have."""
-    return test.removeprefix("test/unit/").removeprefix("test/").replace("|", "\\|")
-
-
-def table(found: Sequence[Found]) -> str:
-    """The results as a document."""
-    planned = [one for one in found if one.by_proof is not None]
-    lines = [
-        "# Mistakes made on purpose",
-        "",
-        f"{len(found)} of the {len(MUTANTS)} mistakes listed were made, one at a time; "
-        f"{sum(one.caught_by is not None for one in found)} are caught by tests. {len(planned)} of them "
-        f"make plans wrong; the proof of plans refutes {sum(bool(one.by_proof) for one in planned)}, "
-        f"and tests with the proof disabled catch {sum(one.caught_by is not None for one in planned)} "
-        "(`python test/mutants.py`).",
-        "",
-        "| file | what is broken | caught by | the proof refutes it |",
-        "| --- | --- | --- | --- |",
-    ]
-    for one in found:
-        proof = {None: "", True: "yes", False: "no"}[one.by_proof]
-        missing = "not decided: tests took too long" if one.slow else "**nothing**"
-        caught = f"`{short(one.caught_by)}`" if one.caught_by else missing
-        lines.append(f"| `{one.file}` | {one.breaks} | {caught} | {proof} |")
-    return "\n".join(lines) + "\n"
+            return [mutant for mutant, lives in zip(chosen, pool.map(survives, chosen), strict=True) if lives]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (default %(default)s)")
-    parser.add_argument(
-        "--seconds", type=float, default=300, help="for one file of tests (default %(default)s)"
-    )
-    parser.add_argument("--only", default="", metavar="TEXT", help="mutants whose name contains it")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results there, and begin behind them")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table there")
-    chosen = parser.parse_args(argv)
-    mutants = [mutant for mutant in MUTANTS if chosen.only in mutant.name]
-    for mutant in mutants:
-        mutant.of((ROOT / mutant.file).read_text())
-    found: list[Found] = []
-    if chosen.resume is not None and chosen.resume.exists():
-        known = [Found(**json.loads(line)) for line in chosen.resume.read_text().splitlines()]
-        by_name = {one.name: one for one in known if one.caught_by is not None}
-        found = [by_name[mutant.name] for mutant in mutants if mutant.name in by_name]
-        mutants = [mutant for mutant in mutants if mutant.name not in by_name]
-    for one in run(mutants, chosen.jobs, chosen.seconds):
-        found.append(one)
-        if chosen.resume is not None:
-            with chosen.resume.open("a") as record:
-                record.write(json.dumps(asdict(one)) + "\n")
-        proof = {None: "", True: ", refuted", False: ", not refuted"}[one.by_proof]
-        print(f"{one.seconds:4.0f} s  {one.outcome}{proof}: {one.name}", flush=True)
-        if chosen.write is not None:
-            chosen.write.write_text(table(found))
-    survivors = [one for one in found if one.caught_by is None]
-    print(f"{len(found)} mutants, {len(survivors)} survive")
-    return int(bool(survivors))
+    parser.add_argument("files", nargs="+", help="source files, from the root of the project")
+    parser.add_argument("--count", type=int, default=10, help="mutants of each file (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="which of them (default %(default)s)")
+    parser.add_argument("--kinds", nargs="+", default=(), help="only such, as `comparison` or `return`")
+    parser.add_argument("--tests", nargs="+", default=(), help="what is to notice them, as pytest takes it")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time (default %(default)s)")
+    parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    chosen: list[Mutant] = []
+    for file in options.files:
+        made = mutants(file, (options.root / file).read_text())
+        made = [mutant for mutant in made if not options.kinds or mutant.kind in options.kinds]
+        drawn = random.Random(f"{options.seed} {file}").sample(range(len(made)), min(options.count, len(made)))
+        chosen += [made[place] for place in sorted(drawn)]
+    left = survivors(options.root, chosen, options.tests, options.jobs)
+    print(f"{len(chosen)} mutants, {len(left)} survive")
+    return int(bool(left))
 
 
 if __name__ == "__main__":

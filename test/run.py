@@ -33,7 +33,7 @@ CHECKED_UNITS = (
     "test/unit/passes/reductions/test_reductions.py",
     "test/unit/passes/reductions/test_reductions_proof.py",
     "test/unit/passes/widening/test_widths.py",
-    "test/unit/project/test_code_mutants.py",
+    "test/unit/project/test_mutants.py",
     "test/unit/project/test_import_cycles.py",
     "test/unit/project/test_imports.py",
     "test/unit/project/test_lit_hygiene.py",

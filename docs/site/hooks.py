@@ -49,7 +49,6 @@ TITLES = {
     "stock_gpu": "Stock Triton's faults on a GPU",
     "fuzz": "Fuzzing",
     "legacy": "The legacy lowering, compared",
-    "mutants": "Mutants",
 }
 """What the measured pages are called, in the order in which they are listed; others follow by headings."""
 _CODE = re.compile(r"(```.*?^ *```|`[^`\n]*`)", re.DOTALL | re.MULTILINE)

@@ -20,13 +20,6 @@ def test_every_case_has_configurations_to_choose_from() -> None:
         assert given == set(case.function.arg_names), case.name
 
 
-def test_a_choice_says_whether_the_plugin_compiled_it() -> None:
-    (config, *_) = autotuned.TUNED[0].tuner().configs
-    plain = autotuned._one(config)
-    config.kwargs["triton_linear"] = "off"
-    assert autotuned._one(config) == f"{plain} off"
-
-
 def test_the_page_has_losers_and_failures() -> None:
     times = {mode: {"microseconds": 10.0, "ratio": [0.9, 0.95, 0.97]} for mode in autotuned.COMPARED}
     row = {

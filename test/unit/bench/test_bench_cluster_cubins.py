@@ -3,21 +3,15 @@ each load sets a scoreboard barrier that somebody waits for."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from cluster_marks import ordered
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench.gpu_random.gathers import gather_cases  # noqa: E402
-from bench.gpu_random.kernels import RandomCase, cluster_cases  # noqa: E402
-from bench.gpu_random.reductions import reduction_cases  # noqa: E402
-from bench.gpu_random.run import build  # noqa: E402
-from triton_linear.lowering.emit import machines  # noqa: E402
-from triton_linear.ptxas.cubin import decoded  # noqa: E402
+from bench.gpu_random.gathers import gather_cases
+from bench.gpu_random.kernels import RandomCase, cluster_cases
+from bench.gpu_random.reductions import reduction_cases
+from bench.gpu_random.run import build
+from triton_linear.lowering.emit import machines
+from triton_linear.ptxas.cubin import decoded
 
 OPCODE = 0x1FF
 LOAD, ARRIVE = 0x180, 0x1C7

@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 import json
-import tarfile
-import threading
 import time
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import triton
-import triton.language as tl
-from plugin_support import CUDA, FakeDriver
-from triton.runtime import driver
 
-from bench.foreign import compiled, fetch, launches, measure, packages, report, run
-from bench.foreign.case import Case, Cases, tensors
+from bench.foreign import compiled, measure, report, run
+from bench.foreign.case import Case
 from bench.foreign.suite import FOREIGN
 from bench.harness.child import Failed
-from triton_linear.report import Outcome, Report, ReportedConversion
-
-
-@triton.jit
-def tuned(x, out, N: tl.constexpr, B: tl.constexpr):
-    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
-    tl.store(out + at, tl.load(x + at).trans() * B)
-
-
-class Pointer:
-    """What Triton takes for a tensor."""
-
-    dtype = "fp32"
-
-    def data_ptr(self) -> int:
-        return 256
 
 
 def row(kernel: str = "p.q.kernel", key: str = "a", **more: Any) -> dict[str, Any]:
@@ -74,13 +51,6 @@ def whole(*records: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def record(*rows: dict[str, Any], case: str = "p: one", **more: Any) -> dict[str, Any]:
     return {"case": case, "package": "p", "target": "cuda:90", "kernels": list(rows)} | more
-
-
-def test_every_case_has_a_name_of_its_own_and_a_package_that_is_fetched() -> None:
-    found = FOREIGN.cases()
-    assert len({case.name for case in found}) == len(found) > 150
-    assert {case.package for case in found} == {each.name for each in packages.PACKAGES if each.kernels}
-    assert all(case.name.startswith(f"{case.package}: ") for case in found)
 
 
 def test_a_specialisation_counts_once_with_the_report_of_whoever_compiled_it() -> None:
@@ -143,101 +113,6 @@ def test_winners_come_first_and_losers_are_there() -> None:
     )
     assert "| a mask | 3 |" in text
     assert "No failure of the plugin." in text
-
-
-def test_a_package_that_does_not_import_has_a_row() -> None:
-    text = report.markdown(whole(record(error="ImportError: no module named 'q'")))
-    assert "| p | 1 | 1 | 0 | one (ImportError: no module named 'q') |" in text
-
-
-def test_a_kernel_that_stock_triton_does_not_compile_has_a_row() -> None:
-    text = report.markdown(whole(record({"kernel": "p.k", "stock_error": "CompilationError: a | b"})))
-    assert "| `k` | p: one | stock Triton fails: CompilationError: a \\| b |" in text
-
-
-def test_the_report_says_why_conversions_are_left() -> None:
-    kept = (
-        ReportedConversion("here", "A", "B", "triton", "a mask"),
-        ReportedConversion("there", "A", "B", "shuffle", "two"),
-    )
-    found = compiled.fate(Report("k", "cuda:90", Outcome.CONVERTED, seen=3, conversions=kept))
-    assert (found["seen"], found["ours"], found["folded"], found["left"]) == (3, 1, 1, {"a mask": 1})
-    assert found["kinds"] == {"shuffle": 1}
-    assert compiled.fate(None) == {"cached": True}
-    left = Report("k", "cuda:90", Outcome.LEFT, seen=2, remarks=("clusters",))
-    assert compiled.fate(left)["left"] == {"clusters": 2}
-
-
-def test_a_kernel_has_the_same_key_wherever_its_file_lies() -> None:
-    text = 'module { tt.return loc(#loc3) }\n#loc3 = loc("/tmp/one/a.py":3:1)\n'
-    assert compiled.key_of("k", text) == compiled.key_of("k", text.replace("/tmp/one", "/elsewhere"))
-    assert compiled.key_of("k", text) != compiled.key_of("k", text.replace("tt.return", "tt.call"))
-
-
-@pytest.fixture
-def no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(driver, "_active", FakeDriver(CUDA))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-
-
-@pytest.mark.usefixtures("no_gpu")
-def test_launches_are_caught_and_compiled_with_both() -> None:
-    both = compiled.Both(None)
-    with launches.caught(both):
-        for _ in range(2):
-            tuned[(1,)](Pointer(), Pointer(), 64, 2)
-        tuned[(1,)](Pointer(), Pointer(), 32, 2)
-    rows = list(both.rows.values())
-    assert [each["kernel"].rpartition(".")[2] for each in rows] == ["tuned", "tuned"]
-    assert rows[0]["key"] != rows[1]["key"]
-    assert rows[0]["stock"]["conversions"] == 1
-    assert rows[0]["ours"]["seen"] == 1
-    assert rows[0]["ours"]["ours"] + rows[0]["ours"]["folded"] == 1
-    assert not report.failures(rows)
-
-
-@pytest.mark.usefixtures("no_gpu")
-def test_a_plugin_that_trips_is_a_failure_of_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trip(*_: object, **__: object) -> None:
-        raise LookupError("the planner tripped")
-
-    monkeypatch.setattr("triton_linear.pipeline.prepare", trip)
-    both = compiled.Both(None)
-    with launches.caught(both):
-        tuned[(1,)](Pointer(), Pointer(), 64, 3)
-    assert ["the planner tripped" in text for text in report.failures(both.rows.values())] == [True]
-
-
-@pytest.mark.usefixtures("no_gpu")
-@pytest.mark.parametrize(("rank", "taken"), [("first", 1), ("middle", 3), ("last", 5)])
-def test_a_kernel_that_tunes_itself_takes_one_configuration(rank: str, taken: int) -> None:
-    warps = {1: 8, 2: 4, 3: 4, 4: 4, 5: 2}
-    configs = [triton.Config({"B": b}, num_warps=warps[b]) for b in warps]
-    kernel = triton.autotune(configs, key=["N"])(tuned)
-    seen: list[Any] = []
-    with launches.configured(rank), launches.caught(seen.append):
-        kernel[(1,)](Pointer(), Pointer(), N=16)
-    assert [launch.kwargs["B"] for launch in seen] == [taken]
-
-
-def test_files_that_are_not_needed_do_not_travel(tmp_path: Path) -> None:
-    wheel = tmp_path / "some_ops-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name in ("ops/a.py", "ops/a.so", "ops/old/b.py", "other/c.py"):
-            archive.writestr(name, name)
-    package = packages.Package("some-ops", "1.0", "", ("ops",), ("ops/old",))
-    for output in (tmp_path / "one.tar.xz", tmp_path / "two.tar.xz"):
-        fetch.pack([package], tmp_path, output)
-    assert (tmp_path / "one.tar.xz").read_bytes() == (tmp_path / "two.tar.xz").read_bytes()
-    with tarfile.open(tmp_path / "one.tar.xz") as archive:
-        assert archive.getnames() == ["ops/a.py"]
-    packages.unpack(tmp_path / "one.tar.xz", tmp_path / "site")
-    assert (tmp_path / "site" / "ops" / "a.py").read_text() == "ops/a.py"
-
-
-def test_without_the_archive_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"there is no .*bench\.foreign\.fetch"):
-        FOREIGN.unpack(tmp_path / "none.tar.xz", tmp_path)
 
 
 class Process:
@@ -306,77 +181,6 @@ def test_what_crashes_costs_its_case_and_all_is_written_as_it_goes(
     assert len(run.wrong(one.report)) == int(stock_works) + 1
 
 
-def test_what_breaks_once_is_measured_again_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, process = started(tmp_path, monkeypatch, None)
-    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
-    one.compile_all(ALL[:1], lambda: process)
-    asked: list[bool] = []
-
-    def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
-        asked.append(arguments[-2])
-        return Process.ask(process, function, suite, "broken" if len(asked) == 1 else name)
-
-    one.measure_all([SimpleNamespace(ask=ask)])
-    assert asked == [True, True]
-    found = one.report["cases"][0]["measured"]
-    assert found["kernels"]
-    assert "illegal memory access" in found["once"]
-    assert run.wrong(one.report) == []
-    assert "broke its process once, and not when it ran again" in (tmp_path / "foreign.md").read_text()
-
-
-def test_a_control_run_has_stock_triton_on_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, process = started(tmp_path, monkeypatch, None, "--control")
-    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
-    one.compile_all(ALL[:1], lambda: process)
-    asked: list[bool] = []
-
-    def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
-        asked.append(arguments[-2])
-        return Process.ask(process, function, suite, name)
-
-    one.measure_all([SimpleNamespace(ask=ask)])
-    assert asked == [False]
-    assert "Stock Triton on both sides" in (tmp_path / "foreign-control.md").read_text()
-    assert not (tmp_path / "foreign.md").exists()
-
-
-def test_no_case_begins_when_the_budget_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, process = started(tmp_path, monkeypatch, 12000.0)
-    one.compile_all(ALL, lambda: process)
-    # In 0.6 of 12,000 s two cases of 3,600 s begin; that which breaks takes as long again with stock Triton.
-    assert [each["case"] for each in one.report["cases"]] == ["p: a", "p: broken"]
-    assert one.report["not_run"] == ["p: c", "p: d"]
-    one.measure_all([process])
-    one.save()
-    assert "Not run for want of time: p: c, p: d." in (tmp_path / "foreign.md").read_text()
-
-
-def test_each_process_that_has_a_gpu_takes_the_next_case(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, process = started(tmp_path, monkeypatch, None)
-    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
-    good = [ALL[0], *ALL[2:]]
-    one.compile_all(good, lambda: process)
-    both = threading.Barrier(2, timeout=60)
-    took: list[tuple[int, str]] = []
-
-    def card(number: int) -> Any:
-        def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
-            took.append((number, name))
-            if len(took) <= 2:
-                both.wait()  # Neither ends before the other has begun.
-            return Process.ask(process, function, suite, name, *arguments)
-
-        return SimpleNamespace(ask=ask)
-
-    one.measure_all([card(0), card(1)])
-    assert {number for number, _ in took} == {0, 1}
-    assert sorted(name for _, name in took) == [case.name for case in good]
-    assert all(record["measured"]["kernels"] for record in one.report["cases"])
-
-
 def test_two_reports_are_joined_and_the_later_one_counts(tmp_path: Path) -> None:
     first = whole(record(row()), record(error="late", case="p: two"), not_run=["p: two", "p: three"])
     for name, made in (("a", first), ("b", whole(record(row(key="b"), case="p: two")))):
@@ -387,50 +191,6 @@ def test_two_reports_are_joined_and_the_later_one_counts(tmp_path: Path) -> None
     (tmp_path / "c").write_text(json.dumps(whole(triton="4")))
     with pytest.raises(SystemExit, match="triton is 4 in one report and 3 in another"):
         run.join("foreign", [tmp_path / "a", tmp_path / "c"])
-
-
-def test_one_process_never_compiles_for_two_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, process = started(
-        tmp_path, monkeypatch, None, "--compile-only", "--target", "hip:gfx950", "hip:gfx942"
-    )
-    asked: list[tuple[int, str]] = []
-
-    def child() -> Any:
-        number = len({place for place, _ in asked})
-
-        def ask(function: Any, suite: Any, name: str, target: str, *rest: Any) -> dict[str, Any]:
-            asked.append((number, target))
-            return Process.ask(process, function, suite, name, target, *rest)
-
-        return SimpleNamespace(ask=ask, close=lambda: None)
-
-    one.compile_all(ALL[:1] + ALL[2:], child)
-    assert dict(asked) == {0: "hip:gfx950", 1: "hip:gfx942"}
-    assert len(asked) == 6
-
-
-def test_tensors_are_found_wherever_they_are() -> None:
-    one, two = Pointer(), Pointer()
-    assert tensors({"a": [one, None], "b": (3, [two])}) == [one, two]
-
-
-def test_cases_are_named_after_their_functions_or_as_a_table_says() -> None:
-    found = Cases()
-
-    @found.of("p")
-    def some_norm(t: Any) -> Any:
-        return lambda: t
-
-    @found.each("p", {"small": {"size": 1}, "large": {"size": 8}})
-    def sized(t: Any, size: int) -> Any:
-        return lambda: size
-
-    assert [(case.name, case.package) for case in found] == [
-        ("p: some norm", "p"),
-        ("p: small", "p"),
-        ("p: large", "p"),
-    ]
-    assert [case.make(None)() for case in found[1:]] == [1, 8]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import re
 from pathlib import Path
 
@@ -33,16 +31,6 @@ def test_modules_are_saved_verified_and_replayed(tmp_path: Path, capfd: pytest.C
     assert "error: the module is not the program in its first line" in capfd.readouterr().err
 
 
-def test_totals_are_printed_by_target(capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["--count", "8", "--seed", "5", "--only", "singles"]
-    assert main([*words, "--target", "hip:gfx942", "--target", "cuda:80"]) == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert re.search(r"^hip:gfx942, seed 5: .* 1 modules, 0 of them programs", lines[0])
-    assert re.search(r"^cuda:80, seed 5: .* 1 modules, 0 of them programs", lines[1])
-    assert re.search(r"^all 2 targets: .* 2 modules", lines[2])
-    assert lines[3].startswith("8 conversions, 0 wrong, 0 races")
-
-
 def test_all_can_be_assembled(capfd: pytest.CaptureFixture[str]) -> None:
     words = ["--count", "6", "--seed", "5", "--target", "hip:gfx90a", "--only", "singles", "--assembly", "all"]
     assert main(words) == 0
@@ -64,15 +52,3 @@ def test_all_can_be_assembled(capfd: pytest.CaptureFixture[str]) -> None:
 def test_what_cannot_be_done_is_said(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     assert said in capfd.readouterr().err
-
-
-def test_what_is_no_number_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["--assembly", "some"])
-    assert "argument --assembly: 'some' is neither a number nor 'all'" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("module", ["pairs", "encodings"])
-def test_doctests(module: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(f"bench.fuzz.{module}"))
-    assert outcome.attempted and not outcome.failed

@@ -1,50 +1,22 @@
-"""The GPU check of random conversions, without a GPU: its kernels, what they must give, and how it judges."""
+"""The GPU check of random conversions, without a GPU: what registers must hold, and how it judges."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import signal
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import triton
-from cluster_marks import ordered
+from fake_gpu import FakeGpu
 
+from bench.conversions import driver
 from bench.fuzz.pairs import drawn_layout
 from bench.fuzz.random_layouts import Pair
-from triton_linear.dialect.triton_versions import (
-    COPIES_NOT_HELD,
-    SUMS_OF_BITS,
-    installed_release,
-)
-from triton_linear.examples.spec import gpu_target
-
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from fake_gpu import FakeGpu  # noqa: E402
-
-from bench.conversions import driver  # noqa: E402
-from bench.gpu_random import run  # noqa: E402
-from bench.gpu_random.kernels import (  # noqa: E402
-    BESIDE,
-    INSIDE,
-    LOOP_STEPS,
-    RANDOM,
-    RandomCase,
-    cluster_cases,
-    kernel_text,
-    random_cases,
-)
-from bench.gpu_random.reductions import OPERATIONS, ReductionCase, reduction_cases  # noqa: E402
-from bench.gpu_random.report import ratios  # noqa: E402
-from triton_linear.tools.support.isolated import Isolation, Lost  # noqa: E402
+from bench.gpu_random import run
+from bench.gpu_random.kernels import LOOP_STEPS, RandomCase
+from bench.gpu_random.reductions import ReductionCase
+from bench.gpu_random.report import markdown, ratios
+from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
+from triton_linear.tools.support.isolated import Isolation, Lost
 
 TARGET = "cuda:90"
 LANES = "[[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]]"
@@ -59,30 +31,6 @@ def case(element: str = "i8", loop: bool = False, copies: bool = True) -> Random
     register = "[[4, 0], [0, 0]]" if copies else "[[4, 0]]"
     b = f"#ttg.linear<{{register = {register}, lane = {TURNED}, warp = [], block = []}}>"
     return RandomCase(7, Pair((8, 8), element, a, b, "by hand"), 1, loop)
-
-
-# Kernels.
-
-
-def test_the_same_seed_gives_the_same_cases_of_every_kind() -> None:
-    cases = random_cases(1, 200)
-    assert cases == random_cases(1, 200)
-    assert cases[:50] != random_cases(2, 50)
-    assert {c.element.bits for c in cases} == {1, 8, 16, 32, 64}
-    assert any(c.pair.element.startswith("!tt.ptr") for c in cases)
-    assert {c.warps for c in cases} == {1, 2, 4, 8}
-    assert {c.loop for c in cases} == {True, False}
-    families = {"permutation", "encodings"} | ({"general"} if installed_release() in SUMS_OF_BITS else set())
-    assert {c.pair.family.split()[0] for c in cases} == families
-
-
-def test_reductions_across_ctas_are_of_every_kind() -> None:
-    cases = reduction_cases(1, 60, (2, 4, 8))
-    assert cases == reduction_cases(1, 60, (2, 4, 8)) != reduction_cases(2, 60, (2, 4, 8))
-    assert {c.element.bits for c in cases} == {8, 16, 32, 64} and {c.operation for c in cases} == {*OPERATIONS}
-    assert {c.ctas for c in cases} == {2, 4, 8} and {len(c.pair.shape) for c in cases} >= {1, 2, 3}
-    blocks = [dict(drawn_layout(c.pair, c.pair.source).bases)["block"] for c in cases]
-    assert all(any(basis[c.axis] for basis in block) for c, block in zip(cases, blocks, strict=True))
 
 
 def test_a_reduction_is_expected_in_every_place_of_the_axis() -> None:
@@ -119,60 +67,23 @@ def test_what_is_expected_follows_from_the_layouts(element: str, loop: bool) -> 
                 assert (values[:, lane, register] == bits).all()
 
 
-def test_patterns_tell_every_element_from_the_others() -> None:
-    for element in ("i1", "i8", "i16"):
-        patterns = case(element).patterns()
-        assert len({tuple(column) for column in patterns[:-RANDOM].T.tolist()}) == 64
-
-
-@pytest.mark.parametrize("element", ["i1", "f8E5M2", "!tt.ptr<f16>"])
-@pytest.mark.parametrize("loop", [False, True])
-def test_a_kernel_fills_and_drains_each_register_once(
-    element: str, loop: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    one = case(element, loop)
-    assert one.register_counts == (2, HELD)
-    path = tmp_path / "kernel.ttgir"
-    path.write_text(kernel_text(one, TARGET))
-    ptx = triton.compile(str(path), target=gpu_target(TARGET), options={"num_warps": 1}).asm["ptx"]
-    places = re.findall(r"(@xp (?:ld|st)\.global\.b64).*", ptx)
-    assert places == ["@xp ld.global.b64"] * 2 + ["@xp st.global.b64"] * HELD
-    assert ("bra" in ptx) == loop
-
-
-# Processes of their own.
-
-
-def echo(value: Any) -> Any:
-    return value
-
-
-def misbehave(how: str) -> None:
-    if how == "raise":
-        raise ValueError("no such thing")
-    if how == "hang":
-        time.sleep(60)
-    if how == "greed":
-        bytearray(8 << 30)
-    print("first words\nerror: last words\nmore words", file=sys.stderr, flush=True)
-    os.kill(os.getpid(), signal.SIGABRT)
-
-
 def test_calls_are_isolated() -> None:
-    isolation = Isolation(echo, (), 30, 8 << 30)
-    assert isolation.map([(n,) for n in range(5)], 2) == list(range(5))
-    isolation = Isolation(misbehave, (), 2, 4 << 30)
-    found = isolation.map([("raise",), ("hang",), ("greed",), ("crash",)], 2)
+    """Expressions, which need no module that takes long to import."""
+    written = "print('first words\\nerror: last words\\nmore', file=__import__('sys').stderr, flush=True)"
+    ends = (
+        "int('x')",
+        "__import__('time').sleep(60)",
+        "bytearray(8 << 30)",
+        f"{written} or __import__('os').abort()",
+    )
+    found = Isolation(eval, (), 2, 4 << 30).map([("6 * 7",), *((code,) for code in ends)], 2)
     assert found == [
-        Lost("ValueError: no such thing"),
+        42,
+        Lost("ValueError: invalid literal for int() with base 10: 'x'"),
         Lost("took more than 2 s"),
         Lost("MemoryError: "),
         Lost("ended by SIGABRT: error: last words"),
     ]
-
-
-# Running.
 
 
 BINARY = run.Binary(b"cubin", "convert", 0, 7, ("shuffle",), 0.1)
@@ -218,137 +129,6 @@ def test_a_register_that_was_not_written_is_seen(gpu: FakeGpu) -> None:
         run.run(gpu.case, BINARY, BINARY)
 
 
-def test_failures_have_names() -> None:
-    def execute(*arguments: Any) -> str:
-        raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS")
-
-    lost = Lost("took more than 8 s")
-    outcomes = {
-        run.judge(case(), stock, ours, execute)["outcome"]: (stock, ours)
-        for stock in (BINARY, lost)
-        for ours in (BINARY, lost)
-    }
-    reason = run.judge(case(), Lost("a: /tmp/x1/kernel.ttgir:1:1: error"), BINARY, execute)["stock"]
-    assert reason == "a: kernel.ttgir:1:1: error"
-    assert list(outcomes) == ["error", "only stock Triton compiles it", run.NEITHER]
-    assert not set(outcomes) & set(run.FINE)
-
-
-def test_a_dry_run_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(["--count", "2", "--dry", TARGET, "--output", str(tmp_path), "--seed", "4"]) == 0
-    report = json.loads((tmp_path / "gpu_random_dry.json").read_text())
-    assert (report["seed"], len(report["records"])) == (4, 2)
-    assert {r["outcome"] for r in report["records"]} <= {run.VERIFIED, run.NO_STOCK}
-    text = (tmp_path / "gpu_random_dry.md").read_text()
-    assert text == capsys.readouterr().out
-    assert "of 2 random conversions" in text
-
-
-def test_cases_in_clusters_change_what_ctas_hold() -> None:
-    cases = cluster_cases(1, 40, (2, 8))
-    assert cases == cluster_cases(1, 40, (2, 8))
-    assert {c.ctas for c in cases} == {2, 8} and all(c.loop for c in cases)
-    one = cases[0]
-    assert f"{one.ctas} CTAs, looped" in one.name
-    assert f'"ttg.num-ctas" = {one.ctas} : i32' in kernel_text(one, TARGET)
-    source, patterns = one.source(), one.patterns()
-    layout = drawn_layout(one.pair, one.pair.source)
-    for cta in range(one.ctas):
-        at = layout.apply({"register": 0, "lane": 3, "warp": 0, "block": cta})
-        element = 0
-        for name, size in reversed(layout.out_dims):
-            element = element * size + at[name]
-        thread = cta * 32 * one.warps + 3
-        assert (source[:, thread, 0] == patterns[:, element]).all()
-
-
-@ordered
-def test_a_dry_run_in_clusters_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--count", "2", "--clusters", "2,4", "--dry", TARGET, "--output", str(tmp_path)]
-    assert run.main(options) == 0
-    report = json.loads((tmp_path / "gpu_clusters_dry.json").read_text())
-    assert {r["outcome"] for r in report["records"]} <= {run.VERIFIED, run.NO_STOCK}
-    assert all("cluster-shared" in r["plans"] for r in report["records"])
-
-
-@ordered
-def test_clusters_beside_regions_have_more_warps(tmp_path: Path) -> None:
-    cases = cluster_cases(1, 20, (2, 4), BESIDE)
-    assert {(case.warps, case.all_warps) for case in cases} == {(4, 8), (8, 12)}
-    assert all("beside a region" in case.name for case in cases)
-    options = ["--count", "1", "--clusters", "2", "--beside", "--dry", TARGET, "--output", str(tmp_path)]
-    assert run.main(options) == 0
-    report = json.loads((tmp_path / "gpu_clusters_beside_dry.json").read_text())
-    assert {r["outcome"] for r in report["records"]} <= {run.VERIFIED, run.NO_STOCK}
-    assert all("cluster-shared" in r["plans"] for r in report["records"])
-
-
-def with_partition_of(warps: int) -> RandomCase:
-    """A small one of two CTAs that converts in a partition."""
-    drawn = cluster_cases(1, 100, (2,), INSIDE)
-    return next(one for one in drawn if one.warps == warps and max(one.register_counts) <= 8)
-
-
-@ordered
-def test_a_dry_run_of_clusters_in_partitions_reports(tmp_path: Path) -> None:
-    options = ["--count", "2", "--clusters", "2,4", "--inside", "--dry", TARGET, "--output", str(tmp_path)]
-    assert run.main(options) == 0
-    report = json.loads((tmp_path / "gpu_clusters_inside_dry.json").read_text())
-    assert {r["outcome"] for r in report["records"]} == {run.VERIFIED}
-    assert all("inside a region" in r["name"] and "cluster-shared" in r["plans"] for r in report["records"])
-
-
-@ordered
-@pytest.mark.parametrize("method", ["stock", "ours"])
-@pytest.mark.parametrize("warps", [1, 2, 4, 8])
-def test_the_warps_of_the_partition_convert(warps: int, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton stores a byte for each warp behind the kernel's own: the number of the code where it goes on."""
-    seen: list[str] = []
-    monkeypatch.setattr(run, "parameters", seen.append)
-    one = with_partition_of(warps)
-    binary = run.build(one, method, TARGET)
-    assert binary.plans == ("cluster-shared",) * 3 * (method == "ours")
-    (ptx,) = seen
-    assert f".reqntid {32 * one.all_warps}\n" in ptx and ".reqnctapercluster 2\n" in ptx
-    targets = re.findall(r"\$\w+", re.findall(r"\.branchtargets([^;]*);", ptx)[0])
-    _, *pieces = re.split(r"^(\$\w+):", ptx, flags=re.M)
-    code = dict(zip(pieces[::2], pieces[1::2], strict=True))
-    filling = next(number for number, target in enumerate(targets) if "%tid.x" in code[target])
-    stored = re.findall(r"st\.shared\S* \s*\[global_smem\+\d+\], {?(\d+(?:, \d+)?)}?;", ptx)
-    numbers = [np.array(words.split(", "), np.uint32).view(np.uint8).tolist() for words in stored]
-    (chosen,) = (each for each in numbers if filling in each)
-    assert len(chosen) == one.all_warps - one.own_warps
-    threads = [32 * (one.own_warps + warp) for warp, number in enumerate(chosen) if number == filling]
-    assert threads == [32 * (one.first_warp + warp) for warp in range(warps)]
-    assert set(re.findall(r"sub\.u32 xt, xt, (\d+);", ptx)) == {str(threads[0])}
-    own, others = ptx.split(f"{targets[0]}:")
-    assert all(what in others and what not in own for what in ("mapa.", "ld.shared::cluster."))
-
-
-@pytest.mark.parametrize("warps, all_warps, first", [(1, 8, 6), (2, 8, 4), (4, 8, 4), (8, 12, 4)])
-def test_a_partition_is_launched_with_all_warps(
-    warps: int, all_warps: int, first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = with_partition_of(warps)
-    assert (one.own_warps, one.all_warps, one.first_warp) == (4, all_warps, first)
-    fake = FakeGpu(one)
-    monkeypatch.setattr(driver, "_library", lambda: fake)
-    monkeypatch.setattr(driver, "device", lambda: None)
-    assert run.run(one, BINARY, BINARY) == run.IDENTICAL
-
-    def broken(out: Any, counters: Any) -> None:
-        out[1, -1, 0] ^= np.uint64(1)
-
-    fake.broken = broken
-    assert run.run(one, None, BINARY) == "wrong"
-
-
-def test_regions_are_of_clusters() -> None:
-    for options in (["--beside"], ["--inside"], ["--clusters", "2", "--beside", "--inside"]):
-        with pytest.raises(SystemExit):
-            run.parse(options)
-
-
 def test_ratios_are_by_clusters_with_what_is_slower() -> None:
     records = [
         {"name": "000 a, 2 CTAs, looped", "ratio": 2.0},
@@ -360,6 +140,15 @@ def test_ratios_are_by_clusters_with_what_is_slower() -> None:
     assert "| 2 CTAs | 1 | 2.000 |" in text
     assert "001 b, 4 CTAs, looped: 0.500" in text and "000 a" not in text
     assert ratios(records[2:]) == []
+
+
+def test_what_is_wrong_is_on_the_page() -> None:
+    outcomes = {"a": run.IDENTICAL, "b": "wrong", "c": run.STOCK_WRONG}
+    records = [{"name": name, "plans": ["shuffle"], "outcome": outcome} for name, outcome in outcomes.items()]
+    facts = {"device": "a GPU", "triton": "3.9.0", "triton_linear": "0", "date": "today", "seed": 1}
+    text = markdown(facts | {"seconds": {"compile": 1, "run": 2}, "records": records})
+    assert "| shuffle | 3 | 2 |" in text
+    assert text.partition("its kernel crashes:")[2].split() == ["-", "c", "Failed:", "-", "b:", "wrong"]
 
 
 def test_decided_is_the_faster_of_the_first_times_in_the_second() -> None:

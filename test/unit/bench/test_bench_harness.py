@@ -1,8 +1,7 @@
-"""What all benches are made of: cases and budgets, processes that break, files and pages."""
+"""What all benches are made of: budgets, turns, processes that break, and files."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import time
@@ -12,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import triton
 
 from bench.harness import report, results
-from bench.harness.cases import Run, called, chosen, unique
-from bench.harness.child import Child, Failed, empty_cache, guarded, scatter, told
-from bench.harness.options import Parser, some_of
+from bench.harness.cases import Run
+from bench.harness.child import Child, scatter
 from bench.harness.turns import in_turns
 
 
@@ -27,17 +24,6 @@ class Case:
 
 
 CASES = [Case(name) for name in ("one", "two", "three")]
-
-# Cases.
-
-
-def test_cases_are_found_by_name_and_none_is_an_error() -> None:
-    assert chosen("bench", CASES, "^t") == CASES[1:]
-    assert called("two", CASES) is CASES[1]
-    with pytest.raises(SystemExit, match="bench: no case matches 'four'"):
-        chosen("bench", CASES, "four")
-    with pytest.raises(ValueError, match=r"occur twice: \['one'\]"):
-        unique([*CASES, Case("one")])
 
 
 def test_a_run_saves_each_record_and_ends_in_its_budget(
@@ -61,9 +47,6 @@ def test_every_way_runs_once_a_turn() -> None:
     runs = {name: lambda name=name: order.append(name) or len(order) for name in "ab"}
     assert in_turns(runs, 3) == {"a": [1, 3, 5], "b": [2, 4, 6]}
     assert order == list("ababab")
-
-
-# Processes.
 
 
 def ready(value: int) -> dict[str, Any]:
@@ -104,63 +87,9 @@ def test_a_child_is_started_once_and_replaced_when_it_is_broken() -> None:
         child.close()
 
 
-def test_where_there_is_no_gpu_the_program_says_so() -> None:
-    child = Child(told, call, "raise")
-    with pytest.raises(Failed, match="ValueError: bad"):
-        child.begin("bench")
-    child = Child(os.fspath, 3)
-    with pytest.raises(TypeError):
-        child.begin("bench")
-    child = Child(os.listdir, "/nowhere")
-    with pytest.raises(SystemExit, match=r"bench: no NVIDIA GPU .* here: .*nowhere.*; try"):
-        child.begin("bench", "; try")
-
-
-def test_an_exception_crosses_in_words() -> None:
-    with pytest.raises(Failed, match="ValueError: bad") as raised:
-        told(call, "raise")
-    assert "call" in raised.value.facts()["traceback"]
-    assert guarded(call, "raise")["error"] == "ValueError: bad" and guarded(call, "a") == {"value": "a"}
-
-
-def test_the_cache_is_as_it_was_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
-    with empty_cache() as folder:
-        assert os.environ["TRITON_CACHE_DIR"] == folder and not os.listdir(folder)
-        with empty_cache() as inner:
-            assert os.environ["TRITON_CACHE_DIR"] == inner != folder
-        assert os.environ["TRITON_CACHE_DIR"] == folder
-    assert "TRITON_CACHE_DIR" not in os.environ and not Path(folder).exists()
-
-
-# Options, files, pages.
-
-
-def test_options_mean_the_same_in_every_bench() -> None:
-    parser = Parser("bench", "What it does.\n\nAt length.").output().only().turns(7).budget().join().list()
-    options = parser.dry("cuda:90").workers().parse_args(["--dry", "--join", "a", "b", "--budget", "3"])
-    assert options.output == results.of_release() == results.RESULTS / triton.__version__
-    assert (options.only, options.turns, options.budget) == ("", 7, 3.0)
-    assert options.dry == "cuda:90" and options.join == [Path("a"), Path("b")] and options.workers >= 1
-    assert parser.description == "What it does." and parser.prog == "python -m bench.bench"
-    assert some_of(("a", "b", "c"), "a")("c,b") == ("a", "b", "c")
-    with pytest.raises(argparse.ArgumentTypeError, match="'d' is none of a, b"):
-        some_of(("a", "b"))("d")
-
-
 def test_a_result_is_written_with_what_it_is_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results.publish(tmp_path / "new", "made", lambda made: report.page("# Page", made["date"]), figure=3)
     made = json.loads((tmp_path / "new" / "made.json").read_text())
     assert made["figure"] == 3 and made.keys() >= {"date", "triton", "triton_linear", "python", "machine"}
     assert (tmp_path / "new" / "made.md").read_text() == capsys.readouterr().out == f"# Page\n{made['date']}\n"
     assert Counter(path.suffix for path in (tmp_path / "new").iterdir()) == {".json": 1, ".md": 1}
-
-
-def test_tables_and_lists() -> None:
-    assert report.table("a | b:", [(1, "x"), "| as it is |"])[2:] == ["| 1 | x |", "| as it is |"]
-    assert report.listed("Wrong:", ["a", "b"]) == ["", "Wrong:", "", "- a", "- b"]
-    assert report.listed("Wrong:", [], ["none"]) == ["none"]
-    assert report.spread([0.5, 2.0]) == ("1.000", "0.500", "2.000", 1, 1)
-    assert report.spread([]) == ("", "", "", 0, 0)
-    assert report.losers([("a", 0.97), ("b", None), ("c", 0.9), ("d", 1.1)]) == [("c", 0.9), ("a", 0.97)]
-    assert report.number(None, otherwise="-") == "-" and report.between(None) == ""

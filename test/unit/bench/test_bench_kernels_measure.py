@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import pickle
 import sys
-import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench.harness.child import Failed  # noqa: E402
-from bench.kernels import alternatives, inductor, measure, modes, run  # noqa: E402
-from bench.kernels import cases as all_cases  # noqa: E402
-from bench.kernels.case import TORCH, TRITON, Case  # noqa: E402
+from bench.harness.child import Failed
+from bench.kernels import cases as all_cases
+from bench.kernels import measure, modes
+from bench.kernels.case import TRITON, Case
 
 
 class DType:
@@ -242,30 +237,6 @@ def test_who_launches_while_the_gpu_is_idle_pays_and_each_does_equally_often(
         assert found["modes"]["ours"]["ratio"][1] == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_case_that_is_none_of_the_suites_is_measured(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
-    played = Played(gpu, monkeypatch)
-    case = Case("another", "g", TRITON, played.make)
-    monkeypatch.setattr(all_cases, "by_name", None)
-    session = measure.opened(case, EFFORT)
-    assert measure.opened(case, EFFORT) is session and measure.opened("another", EFFORT) is session
-    found = measure.judged(session, ["ours"])
-    assert found["ours"]["result"] == "identical" and measure.timeable(found) == ["stock", "ours"]
-    assert measure.opened(Case("another", "h", TRITON, played.make), EFFORT) is not session
-
-
-def test_free_is_measured_with_what_the_process_has(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
-    played = Played(gpu, monkeypatch)
-    played.milliseconds = {"free": 0.5}
-    played.values = {"free": np.full(4, np.nan, np.float32)}
-    measure.run("played", ["ours"], EFFORT)
-    found = measure.run("played", ["free"], EFFORT)
-    assert played.made == 1
-    assert found["modes"]["free"]["ratio"] == pytest.approx([2.0, 2.0, 2.0])
-    assert "result" not in found["modes"]["free"]
-    measure.run("played", ["ours"], measure.Effort(turns=9, cold=0))
-    assert played.made == 2
-
-
 @pytest.mark.parametrize(
     ("stock", "ours", "case", "verdict"),
     [
@@ -306,18 +277,6 @@ def test_what_is_not_written_shows(gpu: GPU, monkeypatch: pytest.MonkeyPatch) ->
     assert played.made == 1
 
 
-def test_runs_that_differ_are_told(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
-    played = Played(gpu, monkeypatch, tolerance=1e9)
-    state = np.zeros(2, np.float32)
-
-    def moving() -> Any:
-        state[...] += 1
-        return state
-
-    played.values = {"stock": np.ones(2, np.float32), "ours": moving}
-    assert measure.run("played", ["ours"], EFFORT)["modes"]["ours"]["deterministic"] is False
-
-
 def test_a_mode_that_fails_leaves_the_others_unless_the_gpu_is_lost(
     gpu: GPU, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,110 +294,3 @@ def test_a_mode_that_fails_leaves_the_others_unless_the_gpu_is_lost(
         measure.run("played", ["ours"], measure.Effort())
     copied = pickle.loads(pickle.dumps(raised.value))
     assert copied.facts() == raised.value.facts() and "in launch" in copied.traceback
-
-
-class PlayedCompiled:
-    """A function of two kernels, whose time is that of their configurations."""
-
-    tried = (("a", "b", "slow", "bad"), ("c",))
-
-    def __init__(self, function: Any, arguments: Any, configs: Any = ()) -> None:
-        self.call = function
-        self.chosen = list(configs) or ["a", "c"]
-
-    def choosing(self, number: int, name: str) -> PlayedCompiled:
-        if name not in self.tried[number]:
-            raise ValueError(f"no '{name}'")
-        return PlayedCompiled(self.call, (), [*self.chosen[:number], name, *self.chosen[number + 1 :]])
-
-    def names(self) -> list[list[str]]:
-        return [list(names) for names in self.tried]
-
-    def compile(self, pinned: bool) -> tuple[list[Any], list[str]]:
-        assert pinned
-        PlayedCompiled.now = list(self.chosen)
-        metadata = SimpleNamespace(num_warps=4, shared=0)
-        return [SimpleNamespace(name=name, metadata=metadata, asm={"ttgir": ""}) for name in "kl"], self.chosen
-
-
-def test_every_configuration_is_timed_and_compared_in_each_mode(
-    gpu: GPU, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inductor, "Compiled", PlayedCompiled)
-    monkeypatch.setattr(inductor, "config_name", str)
-    played = Played(gpu, monkeypatch)
-    case = Case("played", "g", TORCH, played.make)
-    monkeypatch.setattr(all_cases, "by_name", lambda name: case)
-    launch = played.launch
-    played.milliseconds = {"stock a": 0.125, "stock b": 0.125, "stock slow": 0.25, "stock bad": 0.125}
-    played.milliseconds |= {"ours a": 0.125, "ours b": 0.0625, "ours slow": 0.25}
-    played.values = {"ours slow": np.ones(4, np.float32)}
-    played.fails = {"ours bad": ValueError("no plan")}
-
-    def launched() -> list[Tensor]:
-        mode = played.mode
-        played.mode = f"{mode} {PlayedCompiled.now[0]}"
-        try:
-            return launch()
-        finally:
-            played.mode = mode
-
-    played.launch = launched  # type: ignore[method-assign]
-    assert alternatives.kernels("played", EFFORT) == [
-        {"name": "k", "chosen": "a", "configs": ["a", "b", "slow", "bad"]},
-        {"name": "l", "chosen": "c", "configs": ["c"]},
-    ]
-    places = [(0, "a"), (0, "b"), (0, "slow"), (0, "bad"), (1, "c"), (1, "none")]
-    found = alternatives.run("played", "ours", places, ["a", "c"], EFFORT)
-    assert played.made == 1
-    milliseconds = [{mode: set(times) for mode, times in known["times"].items()} for known in found]
-    assert milliseconds == [
-        {"stock": {0.125}, "ours": {0.125}},
-        {"stock": {0.125}, "ours": {0.0625}},
-        {"stock": {0.25}, "ours": {0.25}},
-        {"stock": {0.125}},
-        {"stock": {0.125}, "ours": {0.125}},
-        {},
-    ]
-    assert all(len(times) == 9 for known in found for times in known["times"].values())
-    assert [known.get("result") for known in found] == [
-        "identical",
-        "identical",
-        "WRONG",
-        None,
-        "identical",
-        None,
-    ]
-    assert found[3]["errors"] == {"ours": "ValueError: no plan"}
-    assert found[5]["errors"] == {"stock": "ValueError: no 'none'"}
-    assert found[4]["facts"]["ours"]["name"] == "l"
-    (garbage,) = alternatives.run("played", "free", [(0, "b")], ["a", "c"], EFFORT)
-    assert "result" not in garbage and set(garbage["times"]) == {"stock", "free"} and played.made == 1
-
-
-def test_a_configuration_that_loses_the_gpu_is_no_answer(gpu: GPU, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inductor, "Compiled", PlayedCompiled)
-    monkeypatch.setattr(inductor, "config_name", str)
-    played = Played(gpu, monkeypatch)
-    case = Case("played", "g", TORCH, played.make)
-    monkeypatch.setattr(all_cases, "by_name", lambda name: case)
-    played.fails = {"free": RuntimeError("CUDA error: an illegal memory access was encountered")}
-    with pytest.raises(Failed, match="illegal"):
-        alternatives.run("played", "free", [(0, "a")], ["a", "c"], EFFORT)
-
-
-def test_kernels_are_known_by_their_compilation_and_packed(tmp_path: Path) -> None:
-    import triton
-
-    from triton_linear.examples.spec import gpu_target
-
-    source, options = all_cases.by_name("gluon_row_norms").sources(None)["gluon_row_norms"]
-    with measure.loaded() as kernels:
-        made = triton.compile(source, target=gpu_target("cuda:90"), options=dict(options))
-    assert [kernel.name for kernel in kernels] == [made.name] == ["row_norms"]
-    measure._write(str(tmp_path), "case-row_norms-stock", made)
-    with tarfile.open(run.pack(tmp_path, tmp_path / "out")) as archive:
-        assert sorted(archive.getnames()) == ["case-row_norms-stock.ptx", "case-row_norms-stock.ttgir"]
-        assert b".entry row_norms" in archive.extractfile("case-row_norms-stock.ptx").read()  # type: ignore[union-attr]
-    facts = measure.kernel_facts(made)
-    assert facts["conversions"] == 1 and facts["warps"] == 4 and facts["registers"] is None

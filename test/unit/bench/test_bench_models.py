@@ -1,25 +1,15 @@
-"""`bench.models` without a GPU: whose times are whose, what a case's record is of, and what the page says."""
+"""`bench.models` without a GPU: whose times are whose, what a record is of, and how results are judged."""
 
 from __future__ import annotations
 
-import threading
-import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from bench.harness.child import Failed
-from bench.models import process, report, run, zoo
-from bench.models.card import Card
+from bench.models import report
 from bench.models.figures import record
-from bench.models.process import Place
 from bench.models.times import on_gpu, per_step
-from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK, Tuners, digest
+from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK
 from bench.models.work import NOISE, verdict
-
-# Times
 
 
 def test_kernels_of_one_name_are_told_apart_by_their_order() -> None:
@@ -45,85 +35,6 @@ def test_only_what_the_gpu_did_counts() -> None:
     assert on_gpu(SimpleNamespace(events=lambda: events)) == [("k", 1, 2)]
 
 
-# Kernels of Inductor's
-
-
-class Tuner:
-    """As much of Inductor's autotuner as is used."""
-
-    def __init__(self, folder: Path, name: str, backend: str, sizes: dict[int, int], chosen: int) -> None:
-        path = folder / f"{name}{backend}.py"
-        path.write_text(f"meta = {{'backend_hash': '{backend}', 'name': '{name}'}}")
-        self.filename, self.fn = str(path), SimpleNamespace(__name__=name, fn=None)
-        self.compile_results = [self._result(block, registers) for block, registers in sizes.items()]
-        self.launchers = [
-            r.make_launcher() for r in self.compile_results if r.config.kwargs["XBLOCK"] == chosen
-        ]
-        self.compiled: list[str] = []
-
-    def _result(self, block: int, registers: int) -> Any:
-        config = SimpleNamespace(kwargs={"XBLOCK": block}, num_warps=4, num_stages=1)
-        facts = {"n_regs": registers, "n_spills": 0, "shared": 0, "config": config}
-        kernel = SimpleNamespace(asm={"ptx": f"add r{block};"})
-        return SimpleNamespace(config=config, kernel=kernel, make_launcher=lambda: SimpleNamespace(**facts))
-
-    def _reload_kernel(self) -> Any:
-        return SimpleNamespace(fn=SimpleNamespace(__name__=self.fn.__name__, fn=print))
-
-    def _precompile_config(self, config: Any) -> Any:
-        if config.kwargs["XBLOCK"] > 1000:
-            raise RuntimeError("too large")
-        self.compiled.append(f"XBLOCK={config.kwargs['XBLOCK']}")
-        return self._result(config.kwargs["XBLOCK"], 99)
-
-
-def test_the_source_of_a_kernel_is_the_same_under_another_setting() -> None:
-    assert digest("{'backend_hash': 'A', 'y': 2}") != digest("{'backend_hash': 'A', 'y': 3}")
-
-
-def test_kernels_adopt_configurations_that_were_tried_or_are_compiled(tmp_path: Path) -> None:
-    ours = [Tuner(tmp_path, name, "ours", {64: 10, 128: 20}, 64) for name in ("a", "b", "c", "d", "e")]
-    stock = [Tuner(tmp_path, name, "stock", {64: 10, 128: 20, 512: 9, 2048: 5}, 128) for name in "abcd"]
-    for tuner, block in zip(stock, (64, 128, 512, 2048), strict=True):
-        tuner.launchers = [tuner._result(block, 9).make_launcher()]
-    theirs = Tuners(stock, [0, 1, 2, 3, 0])
-    mine = Tuners(ours, range(5))
-    assert theirs.keys == mine.keys[:4]
-    found = mine.adopt(theirs.choices())
-    assert list(found) == mine.keys[1:]
-    assert found[mine.keys[1]]["config"] == "XBLOCK=128 warps=4 stages=1" and not ours[1].compiled
-    assert ours[2].compiled == ["XBLOCK=512"] and found[mine.keys[2]]["registers"] == 99
-    assert "too large" in found[mine.keys[3]]["error"] and "no such kernel" in found[mine.keys[4]]["error"]
-    mine.use(EQUAL)
-    assert [t.launchers[0].config.kwargs["XBLOCK"] for t in ours] == [64, 128, 512, 64, 64]
-    mine.use(FREE)
-    assert [t.launchers[0].config.kwargs["XBLOCK"] for t in ours] == [64] * 5
-    assert [fact["launches"] for fact in theirs.facts()] == [2, 1, 1, 1]
-
-
-def test_both_ways_of_a_configuration_are_measured_once(tmp_path: Path) -> None:
-    """The autotuner does that in the first launch of several launchers."""
-    (mine,) = ours = [Tuner(tmp_path, "a", "ours", {64: 10, 128: 20}, 64)]
-    for result in mine.compile_results:
-        result.config.kwargs["triton_linear"] = "on"
-    off = mine._result(128, 8)
-    off.config.kwargs["triton_linear"] = "off"
-    mine.compile_results.append(off)
-    found = Tuners(ours, [0])
-    assert found.choices() == {found.keys[0]: "XBLOCK=64 warps=4 stages=1"}
-    assert found.adopt({found.keys[0]: "XBLOCK=128 warps=4 stages=1"})[found.keys[0]]["registers"] == 20
-    found.use(EQUAL)
-    assert [each.config.kwargs["triton_linear"] for each in mine.launchers] == ["on", "off"]
-    mine.launchers = mine.launchers[1:]
-    found.use(FREE)
-    assert [each.config.kwargs["XBLOCK"] for each in mine.launchers] == [64]
-    found.use(EQUAL)
-    assert [each.config.kwargs["triton_linear"] for each in mine.launchers] == ["off"]
-
-
-# Records
-
-
 def kernel(key: str, config: str, code: str = "x", **more: Any) -> dict[str, Any]:
     facts = {"registers": 32, "spilled": 0, "shared": 0, "code": code, "tried": 2, "launches": 1}
     return {"name": f"triton_{key}", "key": key, "config": config, **facts, **more}
@@ -144,9 +55,13 @@ ADOPTED = {"b": {"config": "X=1", "registers": 40, "spilled": 0, "shared": 0, "c
 TIMES = {STOCK: [100.0, 80.0, 5.0], FREE: [40.0, 100.0], EQUAL: [100.0, 100.0]}
 
 
-def test_a_record_has_each_kernel_of_both_processes_under_its_key() -> None:
+def found_record() -> dict[str, Any]:
     times = {way: [{"kernels": t, "rest": 15.0, "others": {"gemm": 15.0}}] * 7 for way, t in TIMES.items()}
-    found = record(SIDES[STOCK], SIDES[PLUGIN], ADOPTED, times)
+    return record(SIDES[STOCK], SIDES[PLUGIN], ADOPTED, times)
+
+
+def test_a_record_has_each_kernel_of_both_processes_under_its_key() -> None:
+    found = found_record()
     a, b = found["kernels"]
     assert (a["key"], a["ratio"][FREE][1], a["same_code"][FREE]) == ("a", 1.0, True)
     assert b["configs"] == {STOCK: "X=1", FREE: "X=2", EQUAL: "X=1"}
@@ -155,86 +70,18 @@ def test_a_record_has_each_kernel_of_both_processes_under_its_key() -> None:
     assert found["step"]["microseconds"] == {STOCK: 200.0, FREE: 155.0, EQUAL: 215.0}
 
 
-class Fake:
-    """A process that answers at once: `slow` is what of it takes too long, `broken` what raises."""
-
-    def __init__(self, slow: Any = None, broken: Any = None) -> None:
-        self.slow, self.broken = slow, broken
-        self.side, self.patience = STOCK, 0.0
-        self.facts = {"device": "a GPU", "torch": "2.11", "transformers": "5"}
-
-    def __call__(self, start: Any, place: Place) -> Fake:
-        made = Fake(self.slow, self.broken)
-        made.side = STOCK if place.plugin is None else PLUGIN
-        return made
-
-    def ask(self, function: Any, *arguments: Any) -> Any:
-        if function is self.broken and self.side == PLUGIN:
-            raise Failed("ValueError: no")
-        if function is self.slow:
-            time.sleep(self.patience)
-            raise TimeoutError
-        noise = {"tensors": 3, "not_finite": 0, "different": 0, "apart": 0.0, "where": ""}
-        if function is process.measure:
-            return {"kernels": TIMES[arguments[0]], "rest": 1.0, "others": {}}
-        return {
-            process.prepare: lambda: SIDES[self.side], process.choices: dict, process.adopt: lambda: ADOPTED,
-            process.write: lambda: noise, process.compare: lambda: noise | {"different": 1, "apart": 0.01},
-        }[function]()  # fmt: skip
-
-    def close(self) -> None:
-        pass
-
-
-def execute(monkeypatch: pytest.MonkeyPatch, folder: Path, fake: Fake, budget: float = 900.0) -> dict[str, Any]:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    monkeypatch.setattr(run.Pair.__init__, "__defaults__", (fake,))
-    options = run.parse(["--output", str(folder), "--budget", str(budget), "--rounds", "7"])
-    return run.execute(options, list(zoo.cases())[:3])
-
-
-def test_a_run_measures_cases_and_writes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = execute(monkeypatch, tmp_path, Fake())
-    assert [each["name"] for each in found["cases"]] == ["bert/train", "gpt2/train", "deberta/train"]
-    assert found["device"] == "a GPU" and not found["not_run"] and not report.wrong(found)
-    page = (tmp_path / "models.md").read_text()
-    assert "| bert/train | 186 | 99 % |" in page and "within tolerance" in page
-    assert "`triton_b`" in page and "0.800 (0.800 to 0.800)" in page
-    joined = run.join([tmp_path / "models.json"])
-    assert len(joined["cases"]) == 3 and report.markdown(joined)
-
-
-def test_what_fails_is_a_row_and_stops_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for broken in (process.prepare, process.adopt, process.measure):
-        found = execute(monkeypatch, tmp_path, Fake(broken=broken))
-        assert len(found["cases"]) == 3 and all("errors" in each for each in found["cases"])
-        assert len(report.wrong(found)) == 3
-        assert "| bert/train | failed |" in report.markdown(found)
-
-
-def test_what_does_not_fit_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run, "SHORTEST", 0.0)
-    found = execute(monkeypatch, tmp_path, Fake(slow=process.prepare), budget=run.GRACE + 0.3)
-    assert found["not_run"] == ["bert/train", "gpt2/train", "deberta/train"] and not found["cases"]
-    assert "| gpt2/train | not measured |" in report.markdown(found)
-
-
-def test_a_gpu_is_one_process_at_a_time(tmp_path: Path) -> None:
-    there = threading.Event()
-
-    def other() -> None:
-        with Card(tmp_path / "lock").held():
-            there.set()
-
-    card, thread = Card(tmp_path / "lock"), threading.Thread(target=other)
-    with card.held(), card.held():
-        thread.start()
-        assert not there.wait(0.05)
-    thread.join(5)
-    assert there.is_set()
-
-
-# What is said of results, and of the plugin
+def test_losers_and_wrong_results_are_on_the_page() -> None:
+    results = {STOCK: {"not_finite": 0}, FREE: {"verdict": "WRONG", "apart": 0.5, "where": "logits"}}
+    case = found_record() | {"name": "bert/train", "results": results}
+    failed = {"name": "gpt2/train", "errors": {"plugin": {"error": "OOM"}}}
+    wrong = ["bert/train: free: results apart by 0.5 in logits", "gpt2/train: plugin: OOM"]
+    assert report.wrong({"cases": [case, failed]}) == wrong
+    rows = report.overview([case, failed], ["vit/infer"])
+    assert [row.split(" | ")[1] for row in rows[-3:]] == ["200", "failed", "not measured"]
+    assert rows[-3].endswith("| 1 of 2 | WRONG |")
+    step = next(line for line in report.totals([case]) if line.startswith("- whole steps, equal"))
+    assert "0.2 ms become 0.2; below 0.98: bert/train (0.930); above 1.02: none" in step
+    assert [kernel["key"] for kernel in report.extremes(case)] == ["b"]
 
 
 def test_gradients_that_are_zero_but_for_rounding_are_not_compared() -> None:
@@ -248,26 +95,4 @@ def test_results_are_judged_beside_stock_tritons_own() -> None:
     assert verdict(none, none) == "identical"
     assert verdict({"different": 1, "apart": 0.3}, none) == "WRONG"
     assert verdict({"different": 1, "apart": 0.3}, {"different": 1, "apart": 0.1}) == "varies"
-
-
-def test_the_plugins_reports_are_counted(tmp_path: Path) -> None:
-    assert process.compiles(tmp_path / "none") == {}
-    path = tmp_path / "reports.jsonl"
-    lines = ['{"kernel": "a", "outcome": "converted"}', '{"kernel": "b", "outcome": "failed", "error": "no"}']
-    path.write_text("\n".join(lines) + "\n")
-    assert process.compiles(path) == {"outcomes": {"converted": 1, "failed": 1}, "errors": {"b": "no"}}
-
-
-def test_every_model_is_trained_and_asked() -> None:
-    names = [case.name for case in zoo.cases()]
-    assert len(zoo.MODELS) == 12 and len(set(names)) == 24
-
-
-def test_every_case_builds_and_steps_on_the_cpu() -> None:
-    pytest.importorskip("transformers")
-    from bench.models.work import Work, apart
-
-    cases = {case.name: case for case in zoo.cases()}
-    for name in ("bert/train", "vit/infer"):
-        first, second = (Work(cases[name], "cpu", tiny=True).results() for _ in range(2))
-        assert apart(first, second, cases[name].trains)["different"] == 0
+    assert verdict({"different": 1, "apart": 0.5}, {"different": 1, "apart": 0.1}) == "WRONG"

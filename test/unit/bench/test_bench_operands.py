@@ -1,16 +1,8 @@
-"""The bench of matrix products whose operands lie every way, without a GPU."""
+"""The bench of matrix products whose operands lie every way: strides, and losers."""
 
 from __future__ import annotations
 
-import pytest
-
 from bench import operands
-
-
-def test_every_way_is_there_once() -> None:
-    found = [(name, tuple(map(str, described.values()))) for name, described, _ in operands.cases()]
-    assert len(found) == len(operands.TYPES) * 4 * len(operands.BLOCKS)
-    assert len({name for name, _ in found}) == len({described for _, described in found}) == len(found)
 
 
 def test_strides_are_what_the_names_say() -> None:
@@ -20,13 +12,6 @@ def test_strides_are_what_the_names_say() -> None:
         assert (numbers["stride_bn"] == 1) == described["second across"], name
         assert {numbers["stride_am"], numbers["stride_ak"]} == {1, operands.SIZE}
         assert {numbers["stride_bk"], numbers["stride_bn"]} == {1, operands.SIZE}
-
-
-def test_what_lies_across_compiles(capsys: pytest.CaptureFixture[str]) -> None:
-    """With no fallback."""
-
-    assert operands.compiled("cuda:90", "^(fp8|f32), along, across, 64x64$") == 0
-    assert capsys.readouterr().out.count(": compiled") == 2
 
 
 def test_losers_are_in_the_table() -> None:

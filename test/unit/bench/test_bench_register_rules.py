@@ -1,18 +1,14 @@
-"""What rules about registers would change: the modules they concern, what is counted, and one that is run."""
+"""What rules about registers hold of."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import register_rules as rules
-from bench.registers import FILES, files
 from triton_linear.lowering.target.targets import target
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "ttgir"
 H200 = target("cuda:90")
 STEP, LITTLE_STEP, GROWS, LOST, LITTLE_LOST, MORE = rules.RULES
 
@@ -44,47 +40,3 @@ def row(
 )
 def test_rules_hold_where_they_say(each: dict[str, Any], held: set[str]) -> None:
     assert {name for name, holds in rules.RULES.items() if holds(each, H200)} == held
-
-
-def test_what_is_counted() -> None:
-    rows = [
-        row("f_1", 0.01, (100, 120), 120, 136),
-        row("f_2", 0.01, (100, 120), 136, 120),
-        row("g_3", 0.01, (100, 120), 120, 120),
-    ]
-    found = rules.of_rule(rows, {"1": 0.9, "2": 0.9, "3": 1.1}, H200)
-    assert found["instead"] == {"lower": [[1, 1], [1, 1], [3, 0]], "second": [[0, 3], [0, 0], [0, 3]]}
-    assert (found["measured"]["number"], found["measured"]["slower"], found["measured"]["faster"]) == (3, 2, 1)
-    assert (found["functions"]["number"], found["functions"]["slower"]) == (2, 1)
-    assert found["functions"]["mean"] == pytest.approx((0.9 * 1.1) ** 0.5)
-
-
-def test_speeds_go_by_digest(tmp_path: Path) -> None:
-    kernels = [{"key": "pkg.f#12ab", "ratio": [0.9, 1.0, 1.1]}, {"key": "pkg.g#34cd", "error": "no"}]
-    report = {"cases": [{"measured": {"kernels": kernels}}, {"measured": None}]}
-    (tmp_path / "foreign.json").write_text(json.dumps(report))
-    assert rules.speeds(tmp_path / "foreign.json") == {"12ab": 1.0}
-
-
-def test_a_module_is_compiled_and_shown() -> None:
-    stays, changes = (
-        rules.measure(next(files([DATA / f"{name}.ttgir"], FILES)), "cuda:90")
-        for name in ("rowsum_small-0", "softmax_row_plus_t-1")
-    )
-    assert stays is None
-    assert changes is not None and 0 < changes["saved"] < 1 and changes["before"] > 0
-    assert all(8 <= changes[side][0] <= 255 for side in (rules.STOCK, rules.OURS))
-    rows = [row("f_1", 0.01, (100, 120), 120, 136), changes]
-    page = rules.markdown(
-        {
-            "rows": rows,
-            "failed": [{"module": "broken", "error": "no"}],
-            "summary": rules.summary([rows[0]], {"1": 0.9}, H200),
-            "target": "cuda:90",
-            "triton": "",
-            "triton_linear": "",
-            "date": "",
-        }
-    )
-    assert f"| {GROWS} | 1 | 0.900 | 1 | 0 | 1 | 0.900 | 1 | 0 |" in page
-    assert "- broken: no" in page

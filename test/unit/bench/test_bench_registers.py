@@ -1,16 +1,13 @@
-"""Estimated registers beside those of ptxas: which modules, what is counted, and one that is compiled."""
+"""Estimated registers beside those of ptxas: what is counted."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from bench import registers
 from bench.registers import FILES, Subject
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas.cubin import Usage
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "ttgir"
 H200 = target("cuda:90")
 
 
@@ -29,15 +26,6 @@ ROWS = [
     row("spills", 250, (255, 0), after=300, ours=(255, 80)),
     row("is wrong", 30, (40, 0), after=50, ours=(32, 0)),
 ]
-
-
-def test_spilled_words_count() -> None:
-    assert registers.needed(Usage(255, 80)) == 275
-
-
-def test_errors_are_relative_to_what_is_needed() -> None:
-    found = registers.agreement([(50, 100), (110, 100), (100, 100), (130, 100)])
-    assert (found["number"], found["median"], found["ninth"], found["signed"]) == (4, 0.2, 0.5, 0.05)
 
 
 def test_changes_are_counted_where_the_plugin_changes_something() -> None:
@@ -61,36 +49,3 @@ def test_what_costs_a_cta_or_spills() -> None:
 def test_a_module_is_compiled_once() -> None:
     twice = [Subject(FILES, "a", "x loc(#loc1)\n#loc1 = f"), Subject(FILES, "b", "x loc(#loc7)\n#loc7 = g")]
     assert [each.name for each in registers.different([*twice, Subject(FILES, "c", "y")])] == ["a", "c"]
-
-
-def test_modules_for_other_vendors_are_left_out() -> None:
-    names = {each.name for each in registers.files([DATA], FILES)}
-    assert "hopper_causal" in names and "gfx950" not in names
-    assert len(list(registers.files([DATA], FILES, every=3))) <= len(names) // 3 + 2
-
-
-def test_a_module_is_compiled_and_estimated(tmp_path: Path) -> None:
-    (subject,) = registers.files([DATA / "rowsum_small-0.ttgir"], FILES)
-    found = registers.measure(subject, "cuda:90")
-    assert found["differs"] and 8 <= found["stock"][0] <= 255 and found["before"] > 0 < found["after"]
-    page = registers.markdown(
-        {
-            "rows": [found, *ROWS],
-            "failed": [{"module": "broken", "error": "no"}],
-            "summary": registers.summary([found, *ROWS], H200),
-            "target": "cuda:90",
-            "every": 3,
-            "triton": "",
-            "triton_linear": "",
-            "date": "",
-        }
-    )
-    assert "every 3th" in page and "- broken: no" in page
-    assert "| spills | 1 | 1 | 1 |" in page
-    assert "rowsum_small-0" in page
-
-
-def test_examples_are_among_the_modules() -> None:
-    found = [each for each in registers.sources("cuda:90") if each.group == registers.EXAMPLES]
-    for name in ("matmul", "attention"):
-        assert any(name in each.name for each in found)

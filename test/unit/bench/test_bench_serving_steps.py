@@ -23,14 +23,6 @@ def test_docstrings_say_what_is_so(module: Any) -> None:
     assert not found.failed
 
 
-def test_every_model_decodes_and_has_a_prefill() -> None:
-    found = steps.STEPS.cases()
-    assert len({step.name for step in found}) == len(found)
-    for model in {step.package for step in found}:
-        names = [step.name for step in found if step.package == model]
-        assert all(any(what in name for name in names) for what in ("decode", "prefill")), names
-
-
 def row(name: str, ratio: float = 1.25, result: str = "identical", **more: Any) -> dict[str, Any]:
     stock = {"attention": 300.0, "gemm": 900.0}
     return {

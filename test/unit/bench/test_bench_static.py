@@ -1,63 +1,15 @@
-"""The suite of conversions for AMD GPUs: cases, how AMDGCN is counted, the model, and some cases in full."""
+"""The suite of conversions for AMD GPUs: how AMDGCN is counted, the model, and its page."""
 
 from __future__ import annotations
 
-import doctest
-import json
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from triton_linear.dialect.linear_layout import LANE, WARP
+from bench.static import amdgcn, compiled, job, model, report
+from bench.static.amdgcn import Loop
 from triton_linear.lowering.target.targets import target as target_called
-
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench.conversions.build import layouts  # noqa: E402
-from bench.conversions.cases import Case  # noqa: E402
-from bench.conversions.cases import cases as nvidia_cases  # noqa: E402
-from bench.static import amdgcn, compiled, job, model, report, run  # noqa: E402
-from bench.static.amdgcn import Loop  # noqa: E402
-from bench.static.cases import TARGETS, VERSIONS, cases, columns, rows  # noqa: E402
-
-# Cases.
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_groups_are_those_of_the_suite_for_nvidia(target: str) -> None:
-    assert {case.group for case in cases(target)} == {case.group for case in nvidia_cases()}
-    assert len(cases(target)) >= len(nvidia_cases())
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_layouts_fit(target: str) -> None:
-    for case in cases(target):
-        a, b = layouts(case)
-        for layout in (a, b):
-            assert layout.in_dim_size(LANE) == target_called(target).lanes, case.name
-            assert layout.in_dim_size(WARP) == case.warps, case.name
-            assert layout.is_surjective(), case.name
-        assert a.out_dims == b.out_dims, case.name
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_every_matrix_instruction_is_of_the_target(target: str) -> None:
-    versions = {
-        layout.version
-        for case in cases(target)
-        for side in (case.a, case.b)
-        for layout in (side, getattr(side, "parent", None))
-        if hasattr(layout, "instr_shape")
-    }
-    assert versions == {VERSIONS[target]}
-
-
-# Counting.
 
 TEXT = """
 kernel:                                 ; @kernel
@@ -176,56 +128,6 @@ def test_what_the_empty_loop_takes_is_taken_off(unrolled: int) -> None:
     assert found.setup == 1
 
 
-def test_a_state_that_is_waited_for_a_mark_is_not_counted() -> None:
-    mark = "\t;;#ASMSTART\n\t; the tensor leaves\n\t;;#ASMEND\n"
-    for waits, more in (("s_nop 0", 0), ("s_nop 1", 2), ("s_nop 0\n\ts_nop 0", 1)):
-        found = amdgcn.loop(TEXT.replace(mark, f"{mark}.Ltmp3:\n\t{waits}\n"))
-        assert found.nop_states == 1.0 + more
-    found = amdgcn.loop(TEXT.replace("\tv_mov_b32_dpp", "\tv_mov_b32_e32 v2, v3\n\ts_nop 0\n\tv_mov_b32_dpp"))
-    assert (found.nop_states, found.kinds["s_nop"]) == (1.5, 1.0)
-
-
-def test_text_without_the_loop_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no loop around the conversions"):
-        amdgcn.loop(TEXT.replace("s_cbranch_scc1 .LBB0_1", "s_nop 0"))
-
-
-def test_figures_are_those_of_the_metadata() -> None:
-    text = "    .private_segment_fixed_size: 8\n  - .agpr_count:     4\n    .vgpr_count:     12\n"
-    assert amdgcn.figures(text) == {"vgprs": 12, "agprs": 4, "spilled": 8}
-    with pytest.raises(ValueError, match="'agpr_count'"):
-        amdgcn.figures("    .vgpr_count:     12\n")
-
-
-def test_assembly_of_bytes_is_one_of_words() -> None:
-    bytes_ = "vector<4xi8>"
-    struct = f"!llvm.struct<({bytes_}, {bytes_})>"
-    text = (
-        f'  %5 = llvm.inline_asm asm_dialect = att "; x", "=v,=v,v,v" %3, %4 : ({bytes_}, {bytes_}) '
-        f"-> {struct} loc(#loc1)\n"
-        f"  %6 = llvm.extractvalue %5[1] : {struct} loc(#loc1)\n"
-        f'  %7 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %6 : ({bytes_}) -> {bytes_} loc(#loc1)\n'
-        '  %8 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %c : (i32) -> i32 loc(#loc1)\n'
-    )
-    changed = compiled.in_words(text)
-    lines = [line.strip().removesuffix(" loc(#loc1)") for line in changed.splitlines()]
-    assert lines == [
-        "%given0_to_5 = llvm.bitcast %3 : vector<4xi8> to i32",
-        "%given1_to_5 = llvm.bitcast %4 : vector<4xi8> to i32",
-        '%5 = llvm.inline_asm asm_dialect = att "; x", "=v,=v,v,v" %given0_to_5, %given1_to_5 : (i32, i32) -> '
-        "!llvm.struct<(i32, i32)>",
-        "%word_of_6 = llvm.extractvalue %5[1] : !llvm.struct<(i32, i32)>",
-        "%6 = llvm.bitcast %word_of_6 : i32 to vector<4xi8>",
-        "%given0_to_7 = llvm.bitcast %6 : vector<4xi8> to i32",
-        '%word_of_7 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %given0_to_7 : (i32) -> i32',
-        "%7 = llvm.bitcast %word_of_7 : i32 to vector<4xi8>",
-        '%8 = llvm.inline_asm asm_dialect = att "; x", "=v,v" %c : (i32) -> i32',
-    ]
-
-
-# The model.
-
-
 def test_clocks_are_those_of_the_pipes_and_barriers() -> None:
     costs = target_called("hip:gfx942").costs
     found = model.Model(costs)
@@ -238,85 +140,11 @@ def test_clocks_are_those_of_the_pipes_and_barriers() -> None:
     assert found.clocks(vector, 32) == pytest.approx(costs.clocks(32 * costs.wavefront, 15))
 
 
-def test_every_variation_changes_what_it_names() -> None:
-    target = target_called("hip:gfx950")
-    kinds = {"s_barrier": 1.0, "ds_bpermute": 2.0, "v_permlane": 2.0, "valu": 9.0}
-    found = {name: each.clocks(kinds, 8.0, 3.0) for name, each in model.variations(target).items()}
-    base = found.pop("as above")
-    assert base == model.Model(target.costs).clocks(kinds, 8.0, 3.0)
-    less = {name for name, clocks in found.items() if clocks < base}
-    assert less == {"s_barrier 0", "ds_bpermute, ds_swizzle 1", "pipes: the longer of both"}
-    assert all(clocks != base for clocks in found.values())
-
-
-def test_constants_are_those_that_are_used() -> None:
-    target = target_called("hip:gfx90a")
-    clocks = {constant.name: constant.clocks for constant in model.constants(target)}
-    found = model.Model(target.costs)
-    assert clocks["LDS wavefront"] == found.clocks({}, 1)
-    assert clocks["ds_bpermute, ds_swizzle"] == found.clocks({"ds_swizzle": 1.0}, 0)
-    assert clocks["v_permlane16_swap, v_permlane32_swap"] == found.clocks({"v_permlane": 1.0}, 0)
-    assert clocks["s_barrier"] == found.clocks({"s_barrier": 1.0}, 0)
-
-
-# Cases in full.
-
-
 def counted(target: str, case: str, method: str) -> dict[str, Any]:
     found = job.work(job.Job(target, case, method, compiled.empty_loop(target)))
     assert found["problems"] == []
     assert found["vgprs"] > 0 and found["spilled"] == 0
     return found
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_empty_loop_has_no_vector_instructions(target: str) -> None:
-    assert set(compiled.empty_loop(target).kinds) == {"salu"}
-
-
-@pytest.mark.parametrize("method", [job.STOCK, job.OURS])
-def test_a_transpose_of_bytes(method: str) -> None:
-    """32 x 32 bytes of one wave: 4 words of a lane are stored and loaded, both ways; by stock byte by byte."""
-    found = counted("hip:gfx942", "transpose-8-32x32-1w", method)
-    kinds = found["instructions"]
-    written = sum(amdgcn.access_bytes(kind) * count for kind, count in kinds.items() if "write" in kind)
-    assert written == 2 * 16
-    assert found["lds"] >= 1024
-    # 64 lanes with 16 bytes each, both ways, stored and loaded, 128 bytes a wavefront: 32 at least.
-    assert found["wavefronts"] >= 32
-    assert found["clocks"] > found["wavefronts"] >= found["without_conflicts"] > 0
-    assert (kinds.get("ds_write_b8", 0) > 0) == (method == job.STOCK)
-    assert found["vector"] > 0
-
-
-def test_swaps_of_stock_on_cdna4() -> None:
-    """The accumulator of one product as the operand of the next: half of 16 words change lanes, both ways."""
-    found = counted("hip:gfx950", "attention-mfma32-k8-16-128x64", job.STOCK)
-    assert found["instructions"] == {"v_permlane": 16.0}
-    assert (found["wavefronts"], found["lds"]) == (0, 0)
-    assert found["clocks"] == pytest.approx(16.0)
-
-
-def test_what_is_already_there_takes_nothing() -> None:
-    for method in (job.STOCK, job.OURS):
-        found = counted("hip:gfx942", "attention-mfma32-k4-16-128x64", method)
-        assert (found["instructions"], found["clocks"]) == ({}, 0)
-
-
-def test_one_word_of_bytes_compiles() -> None:
-    shape = (16, 16)
-    case = Case("one word", "transpose", shape, 8, 1, rows(shape, 8, 1, 32), columns(shape, 8, 1, 32))
-    found = compiled.compile_case(case, "hip:gfx942", ours=True)
-    assert model.vector_instructions(found.loop.kinds) > 0
-
-
-def test_another_plan_than_was_interpreted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def compiled_otherwise(*arguments: Any, **options: Any) -> compiled.Kernel:
-        return replace(compiled.compile_case(*arguments, **options), plans=("shuffle", "shuffle"))
-
-    monkeypatch.setattr(job, "compile_case", compiled_otherwise)
-    found = job.work(job.Job("hip:gfx942", "vector-4-to-1-32-256-1w", job.OURS, Loop({}, {})))
-    assert found["problems"] == ["the plugin carried out ('shuffle', 'shuffle')"]
 
 
 def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,28 +156,6 @@ def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.Monkey
     found = job.work(job.Job("hip:gfx942", "transpose-8-32x32-1w", job.STOCK, Loop({}, {})))
     (problem,) = found["problems"]
     assert "bytes of LDS in the loop, 64 in the interpreter" in problem
-
-
-def test_triton_is_as_it_was() -> None:
-    backend = compiled.HIPBackend.__dict__["make_llir"]
-    with pytest.raises(RuntimeError), compiled.bytes_in_words():
-        assert compiled.HIPBackend.__dict__["make_llir"] is not backend
-        raise RuntimeError
-    assert compiled.HIPBackend.__dict__["make_llir"] is backend
-
-
-def test_a_failure_is_recorded() -> None:
-    (found,) = job.batch([job.Job("hip:gfx942", "no such case", job.OURS, Loop({}, {}))])
-    assert found["error"].startswith("StopIteration")
-
-
-@pytest.mark.parametrize("module", [amdgcn, model])
-def test_docstrings(module: ModuleType) -> None:
-    outcome = doctest.testmod(module)
-    assert outcome.attempted > 0 and not outcome.failed
-
-
-# Reports.
 
 
 def result(**gains: float | None) -> dict[str, Any]:
@@ -384,26 +190,3 @@ def test_losers_are_first_and_marked() -> None:
     assert "What went wrong with that of stock Triton:\n\n- none: no code" in text
     assert "| s_barrier 16 | 1.00, 1 worse |" in text
     assert "| no bank conflicts | 1.00, 1 worse |" in text
-
-
-def test_a_run_writes_its_result_and_takes_stock_from_an_earlier_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    asked = ["--target", "hip:gfx942", "--only", "^slice-rows-to-vector", "--workers", "1"]
-    assert run.main([*asked, "--output", str(tmp_path)]) == 0
-    path = tmp_path / "static.json"
-    found = json.loads(path.read_text())
-    (case,) = found["targets"][0]["cases"]
-    assert case[job.STOCK]["plans"] == ["right", "right"]
-    assert case[job.STOCK]["instructions"]["ds_write_b32"] > 0
-    assert 0 < case[job.OURS]["clocks"] < case[job.STOCK]["clocks"]
-    assert "0 problems of ours" in capsys.readouterr().err
-    case[job.STOCK] |= {"wavefronts": 1000.0, "instructions": {}}
-    path.write_text(json.dumps(found))
-    assert run.main([*asked, "--output", str(tmp_path), "--stock", str(path), "--stem", "again"]) == 0
-    again = json.loads((tmp_path / "again.json").read_text())
-    assert again["targets"][0]["cases"][0][job.STOCK]["clocks"] == pytest.approx(1000.0)
-    with pytest.raises(SystemExit, match="is of Triton 0"):
-        path.write_text(json.dumps(found | {"triton": "0"}))
-        run.earlier(path)

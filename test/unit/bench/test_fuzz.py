@@ -20,8 +20,7 @@ from bench.stock import random_pairs
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
 from triton_linear.lowering.plan import plans
 from triton_linear.lowering.plan.plans import RegisterPlan, SharedPlan, ShufflePlan
-from triton_linear.tools.support.compile import CompiledKernel, compile_text, lower, to_triton
-from triton_linear.tools.support.errors import ToolError
+from triton_linear.tools.support.compile import lower, to_triton
 from triton_linear.tools.support.isolated import Lost
 
 SEED = 16
@@ -41,30 +40,6 @@ def test_random_pairs_are_lowered_right(target: str) -> None:
     assert totals.assembled_conversions == 16 * totals.assembled < totals.conversions
     moved = {"registers", "shuffle", "warp-shared", "cta-shared"}
     assert moved <= {kind for kind, count in totals.kinds.items() if count >= 3}
-
-
-@pytest.mark.parametrize("target", ["hip:gfx90a", "hip:gfx942", "hip:gfx950"])
-def test_all_of_amd_can_be_assembled(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernels: list[CompiledKernel] = []
-
-    def kept(*arguments: Any) -> Any:
-        compilation = compile_text(*arguments)
-        kernels.extend(compilation.kernels)
-        return compilation
-
-    monkeypatch.setattr(judged, "compile_text", kept)
-    totals = fuzz_singles(target, count=20, assembly=1)
-    assert totals.ok and not totals.stock
-    assert (totals.conversions, totals.assembled_conversions, totals.assembled) == (20, 20, 2)
-    assert len(kernels) == 2
-    for kernel in kernels:
-        code = kernel.lowered.stages["hsaco"]
-        assert isinstance(code, bytes) and code.startswith(b"\x7fELF") and b"conversions.kd" in code
-
-
-def test_the_same_seed_gives_the_same_pairs() -> None:
-    assert random_pairs(SEED, 50, 32) == random_pairs(SEED, 50, 32)
-    assert random_pairs(SEED, 50, 32) != random_pairs(SEED + 1, 50, 32)
 
 
 def test_all_kinds_of_pairs_are_drawn() -> None:
@@ -109,7 +84,7 @@ def _swap_outputs(plan: plans.Plan) -> plans.Plan:
 
 def _run_broken(monkeypatch: pytest.MonkeyPatch, change: Any, text_change: Any = lambda code: code) -> Totals:
     break_code(monkeypatch, text_change, change)
-    return fuzz_singles("cuda:90", count=20)
+    return fuzz_singles("cuda:90", count=10)
 
 
 def test_registers_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,14 +145,6 @@ def test_assembly_has_every_register_of_both_ends(target: str, lanes: int, eleme
     assert (code.count("// source"), code.count("// result")) == (2, 2)
 
 
-def test_an_unknown_target_is_named() -> None:
-    with pytest.raises(ToolError, match="unknown target 'cuda:1'"):
-        fuzz([FuzzPlan("cuda:1", 1, 1)], jobs=0)
-
-
-# Units.
-
-
 def test_units_follow_from_the_seed() -> None:
     plan = FuzzPlan("hip:gfx950", SEED, 120)
     found = list(units(plan))
@@ -210,9 +177,6 @@ def test_processes_find_the_same_as_one(tmp_path: Path) -> None:
 def test_nothing_is_begun_when_time_is_out() -> None:
     (totals,) = fuzz([FuzzPlan("cuda:90", SEED, 500)], jobs=0, seconds=0).values()
     assert totals == Totals()
-
-
-# Modules that take their process along.
 
 
 class Played:

@@ -10,19 +10,10 @@ from typing import Any
 
 import pytest
 from cluster_marks import ordered
-from fuzz_support import break_code, break_gathers
+from fuzz_support import break_code
 
 from bench.fuzz.examine import examine_program
-from bench.fuzz.run import (
-    CLUSTERS,
-    CTAS,
-    PARTITIONS,
-    PROGRAMS,
-    FuzzPlan,
-    examine,
-    in_this_process,
-    units,
-)
+from bench.fuzz.run import CLUSTERS, CTAS, PARTITIONS, PROGRAMS, FuzzPlan, examine, in_this_process, units
 from bench.fuzz.totals import Totals
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.turns import Order, Turn
@@ -109,31 +100,6 @@ def test_programs_of_exchanges_that_take_turns_are_right() -> None:
     assert totals.kinds["cluster-shared"] > 10 and totals.steps["Loop"] > 1 and totals.steps["Branch"] > 0
     assert totals.kinds["gather-shared"] > 10
     assert totals.kinds["gather-shared"] + totals.kinds["gather"] == totals.steps["Gather"]
-
-
-@ordered
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        (r"^ *nvvm\.cluster\.(arrive|wait).*\n", ""),
-        (
-            r"nvvm\.mapa (%\w+), %\w+ : .* -> \S+",
-            r"llvm.getelementptr \1[0] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8",
-        ),
-    ],
-)
-def test_mistakes_in_gathers_of_programs_are_found(
-    monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
-) -> None:
-    """A missing barrier of the cluster, and loads from the own CTA."""
-
-    def change(code: str) -> str:
-        changed = re.sub(right, wrong, code, flags=re.MULTILINE)
-        return changed.replace("!llvm.ptr<7>", "!llvm.ptr<3>") if wrong else changed
-
-    break_gathers(monkeypatch, change)
-    totals = programs(60)
-    assert totals.wrong if wrong else totals.races
 
 
 @ordered

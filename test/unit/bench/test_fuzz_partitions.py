@@ -10,12 +10,7 @@ from dataclasses import replace
 import pytest
 from cluster_marks import ordered
 
-from bench.fuzz.partitions import (
-    draw_partitions,
-    examine_partitions,
-    partitions_text,
-    run_partitions,
-)
+from bench.fuzz.partitions import draw_partitions, examine_partitions, partitions_text, run_partitions
 from bench.fuzz.program import Convert, Program
 from bench.fuzz.run import PARTITIONS, FuzzPlan, fuzz, units
 from triton_linear.lowering.emit import machines, partitions

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz_support import break_code
 
 from bench.fuzz import command, examine, run
 from bench.fuzz.draw import MOST_CONVERSIONS, draw_program
@@ -63,9 +62,6 @@ def program(*steps: Any, shape: tuple[int, ...] = (8, 16), element: str = "i16")
     return Program("cuda:90", 2, shape, element, blocked(8), steps)
 
 
-# What is drawn.
-
-
 def test_programs_have_everything_in_them() -> None:
     programs = drawn("cuda:90", 150) + drawn("hip:gfx942", 50)
     steps = Counter(type(step) for p in programs for step in all_steps(p.steps))
@@ -98,9 +94,6 @@ def test_a_program_survives_its_text() -> None:
         assert program_in(write(one).text) == one
     with pytest.raises(ValueError, match="not a program"):
         from_json('{"target": "cuda:90"}')
-
-
-# What they must give.
 
 
 def outcome_of(steps: Steps, x: Any, element: str = "i16") -> Any:
@@ -158,9 +151,6 @@ def test_programs_are_lowered_right(target: str) -> None:
     assert conversions > 10
 
 
-# What is broken is found, and made small.
-
-
 def ours_alone(function: Any, unit: run.Unit) -> Any:
     """In this process, where stock Triton must not hang."""
     return Totals() if function is run.stock else in_this_process(function, unit)
@@ -198,15 +188,6 @@ def test_a_dropped_barrier_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) 
     assert len(list(all_steps(small.steps))) == 1
     assert 1 < small.warps <= 4 and np.prod(small.shape) <= 64
     assert write(small).text.count("ttg.convert_layout") == 1
-
-
-def test_a_wrong_address_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    break_code(monkeypatch, lambda code: code.replace("llvm.xor", "llvm.or"))
-    failure = first_failure("hip:gfx942")
-    assert failure.kind == "wrong"
-    small = shrunk(failure)
-    assert [type(step) for step in small.steps] == [Convert]
-    assert (small.warps, small.element) == (1, "i32")
 
 
 def at_the_bottom(text: str) -> str:

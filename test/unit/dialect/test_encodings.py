@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 
 import pytest
@@ -142,24 +141,3 @@ def test_tensor_memory_scales_against_triton(split: tuple[int, int], shape: tupl
     assert loaded.lane_bases + loaded.warp_bases == rows_held
     loaded_columns = [*loaded.reg_bases, *loaded.block_bases]
     assert list(filter(any, loaded_columns)) == list(filter(any, columns_held))
-
-
-def test_time_per_layout(oracle: Oracle) -> None:
-    """Well under a millisecond each when new, microseconds when cached."""
-    cases = [
-        (oracle.text(case.attribute, case.shape), case.shape)
-        for case in Cases(oracle, SEED + 2).each(10)
-        if not isinstance(case.attribute, str)
-    ]
-    encodings.parse.cache_clear()
-    encodings.layout_of.cache_clear()
-    start = time.process_time()
-    for text, shape in cases:
-        encodings.layout_of(text, shape, 16)
-    fresh = (time.process_time() - start) / len(cases)
-    start = time.process_time()
-    for text, shape in cases:
-        encodings.layout_of(text, shape, 16)
-    cached = (time.process_time() - start) / len(cases)
-    assert fresh < 1e-3, fresh
-    assert cached < 2e-5, cached

@@ -28,10 +28,7 @@ SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [
         ("#gluon.auto_encoding", "unknown encoding '#gluon.auto_encoding'"),
         ("#blocked", "unknown encoding '#blocked' (an alias? expand aliases first)"),
         ("#ttg.slice<{dim = 0, parent = #mma}>", "unknown encoding '#mma'"),
-        (
-            MMA.replace("versionMajor = 2", "versionMajor = 5"),
-            "#ttg.nvidia_mma: version 5 has no register layout of its own",
-        ),
+        (MMA.replace("versionMajor = 2", "versionMajor = 5"), "#ttg.nvidia_mma: version 5 has no register"),
         (
             f"#ttg.dot_op<{{opIdx = 0, parent = #ttg.slice<{{dim = 0, parent = {BLOCKED}}}>}}>",
             "#ttg.dot_op: no operand layout is known for the parent #ttg.slice",
@@ -68,10 +65,7 @@ def test_wgmma_has_no_right_operand_in_registers() -> None:
         (BLOCKED.replace(", order = [1, 0]", ""), "#ttg.blocked: required field 'order' is missing"),
         (BLOCKED.replace("order", "ordre"), "#ttg.blocked: required field 'order' is missing"),
         (BLOCKED.replace("}>", ", extra = 1}>"), "#ttg.blocked: unknown field 'extra'"),
-        (
-            BLOCKED.replace("[1, 4]", "[1, 3]"),
-            "field 'sizePerThread' must be a list of powers of two, got [1, 3]",
-        ),
+        (BLOCKED.replace("[1, 4]", "[1, 3]"), "field 'sizePerThread' must be a list of powers of two, got [1,"),
         (BLOCKED.replace("[2, 1]", "[2]"), "field 'warpsPerCTA' must be a list of 2 integers, got [2]"),
         (BLOCKED.replace("[1, 0]", "[1, 1]"), "field 'order' must be a permutation of 0..1, got [1, 1]"),
         (BLOCKED.replace("[1, 0]", "true"), "field 'order' must be a list of non-negative integers, got true"),
@@ -85,10 +79,7 @@ def test_wgmma_has_no_right_operand_in_registers() -> None:
         (f"#ttg.dot_op<{{opIdx = 1, parent = {MMA}}}>", "'kWidth' must be a power of two, got 0"),
         (MMA.replace("[16, 8]", "[16, 8, 16]"), "'instrShape' must have 2 numbers, got [16, 8, 16]"),
         (MMA.replace("[16, 8]", "[16, 4]"), "'instrShape' [16, 4] is not made of 8x8 tiles"),
-        (
-            SWIZZLED.replace("vec = 8", "vec = 6"),
-            "#ttg.swizzled_shared: field 'vec' must be a power of two, got 6",
-        ),
+        (SWIZZLED.replace("vec = 8", "vec = 6"), "#ttg.swizzled_shared: field 'vec' must be a power of two,"),
         (
             "#ttg.linear<{register = [[0, 1], [1, 1]], lane = [], warp = [], block = []}>",
             "#ttg.linear: basis [1, 1] moves in more than one dimension",
@@ -369,10 +360,7 @@ def test_absent_in_dims_become_empty() -> None:
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        (
-            LinearLayout.identity_1d(4, "offset", "dim0"),
-            "in-dim 'offset' is none of register, lane, warp, block",
-        ),
+        (LinearLayout.identity_1d(4, "offset", "dim0"), "in-dim 'offset' is none of register, lane, warp,"),
         (LinearLayout.identity_1d(4, "lane", "x"), "out-dims must be dim0 in this order, got x"),
         (
             LinearLayout.from_bases([("lane", [(0, 1), (1, 1)])], ["dim0", "dim1"]),

@@ -12,13 +12,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 from laws_support import A, B, C, identity, laws
-from strategies import (
-    dims,
-    inputs_of,
-    invertible_layouts,
-    layouts,
-    surjective_layouts,
-)
+from strategies import dims, inputs_of, invertible_layouts, layouts, surjective_layouts
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.dimensions import merge_names, multiply_dims

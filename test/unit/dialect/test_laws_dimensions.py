@@ -8,12 +8,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from laws_support import A, B, C, identity, laws
-from strategies import (
-    dims,
-    inputs_of,
-    layouts,
-    matrices,
-)
+from strategies import dims, inputs_of, layouts, matrices
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout

@@ -14,25 +14,13 @@ from collections.abc import Callable
 import pytest
 
 from triton_linear.dialect.labelled_matrix import LabelledMatrix
-from triton_linear.dialect.linear_layout import (
-    BLOCK,
-    LANE,
-    OFFSET,
-    REGISTER,
-    WARP,
-    LinearLayout,
-    dim_names,
-)
+from triton_linear.dialect.linear_layout import BLOCK, LANE, OFFSET, REGISTER, WARP, LinearLayout, dim_names
 
 ALGEBRA = ("f2", "dimensions", "labelled_matrix", "linear_layout")
 
 # 16x16 elements: 2x2 registers, 4x8 threads, 2x1 warps.
 PATCHES = LinearLayout.from_bases(
-    [
-        (REGISTER, [(0, 1), (1, 0)]),
-        (LANE, [(0, 2), (0, 4), (0, 8), (2, 0), (4, 0)]),
-        (WARP, [(8, 0)]),
-    ],
+    [(REGISTER, [(0, 1), (1, 0)]), (LANE, [(0, 2), (0, 4), (0, 8), (2, 0), (4, 0)]), (WARP, [(8, 0)])],
     dim_names(2),
 )
 
@@ -199,30 +187,18 @@ def test_no_width_limit() -> None:
 
 
 REFUSALS: list[tuple[Callable[[], object], str]] = [
-    (
-        lambda: identity(3, "lane", "dim0"),
-        "strided_1d: in-dim 'lane' has size 3, which is not a power of two",
-    ),
+    (lambda: identity(3, "lane", "dim0"), "strided_1d: in-dim 'lane' has size 3, which is not a power of two"),
     (lambda: identity(0, "lane", "dim0"), "has size 0, which is not a power of two"),
     (lambda: LinearLayout.strided_1d(4, 3, "a", "b"), "the stride has size 3"),
     (lambda: zeros(4, "a", "b", 6), "zeros_1d: out-dim 'b' has size 6, which is not a power of two"),
     (lambda: LinearLayout((("a", ((1,),)),), (("b", 3),)), "out-dim 'b' has size 3, which is not a power"),
-    (
-        lambda: LinearLayout((("a", ((1,), (2,))),), (("b", 2),)),
-        r"basis a=2 -> \(2,\) leaves out-dim 'b' of size 2",
-    ),
+    (lambda: LinearLayout((("a", ((1,), (2,))),), (("b", 2),)), r"basis a=2 -> \(2,\) leaves out-dim 'b' of"),
     (lambda: LinearLayout((("a", ((-1,),)),), (("b", 2),)), r"basis a=1 -> \(-1,\) leaves out-dim 'b'"),
-    (
-        lambda: LinearLayout((("a", ((0,), (0, 1))),), (("b", 2),)),
-        r"basis a=2 -> \(0, 1\) needs one coordinate",
-    ),
+    (lambda: LinearLayout((("a", ((0,), (0, 1))),), (("b", 2),)), r"basis a=2 -> \(0, 1\) needs one"),
     (lambda: LinearLayout((("a", ()), ("a", ())), ()), r"in-dim names must be distinct, got \[a, a\]"),
     (lambda: LinearLayout((), (("b", 1), ("b", 2))), r"out-dim names must be distinct, got \[b, b\]"),
     (lambda: LinearLayout(((1, ()),), ()), "name of an in-dim must be a string, got 1"),  # type: ignore[arg-type]
-    (
-        lambda: LinearLayout.from_bases({"a": [[2]]}, ["b"]),
-        "not surjective: its bases have rank 1, .*b=4.* 2 bits",
-    ),
+    (lambda: LinearLayout.from_bases({"a": [[2]]}, ["b"]), "not surjective: its bases have rank 1, .*b=4.* 2"),
     (lambda: LinearLayout.from_bases({"a": [[1]]}, ["b"], [2, 2]), r"2 sizes for the out-dims \[b\]"),
     (lambda: LinearLayout.from_matrix((1,), [("a", 4)], [("b", 4)]), "1 columns for in-dims of 2 bits"),
     (lambda: LinearLayout.from_matrix((4,), [("a", 2)], [("b", 4)]), "column 0 = 4 does not fit in 2 bits"),
@@ -236,44 +212,23 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: PATCHES.apply({REGISTER: -1, LANE: 0, WARP: 0}), "apply: register=-1 is outside"),
     (lambda: PATCHES.apply({REGISTER: 0, LANE: 0, WARP: 0, BLOCK: 0}), "are not the in-dims"),
     (lambda: PATCHES.compose(PATCHES), r"compose: the out-dims \[dim0=16, dim1=16\] are not the in-dims"),
-    (
-        lambda: identity(8, "a", "b").compose(identity(4, "b", "c")),
-        "compose: out-dim b=8 does not fit in b=4",
-    ),
+    (lambda: identity(8, "a", "b").compose(identity(4, "b", "c")), "compose: out-dim b=8 does not fit in b=4"),
     (lambda: zeros(2, "a", "b").invert(), "invert: the layout is not invertible: rank 0, 1 bits of in-dims"),
     (lambda: zeros(2, "a", "b", 2).pseudoinvert(), "pseudoinvert: the layout is not surjective: rank 0"),
-    (
-        lambda: identity(8, "a", "b").invert_and_compose(identity(4, "c", "b")),
-        "out-dim b=8 does not fit in b=4",
-    ),
+    (lambda: identity(8, "a", "b").invert_and_compose(identity(4, "c", "b")), "out-dim b=8 does not fit in"),
     (lambda: identity(2, "a", "b").invert_and_compose(identity(2, "a", "c")), "are not the out-dims"),
-    (
-        lambda: identity(4, "a", "b").invert_and_compose(zeros(2, "c", "b", 4)),
-        r"invert_and_compose: outer does not reach a=1 -> \(1,\)",
-    ),
-    (
-        lambda: PATCHES.transpose_ins([LANE, WARP]),
-        r"\[lane, warp\] is no permutation of \[register, lane, warp\]",
-    ),
+    (lambda: identity(4, "a", "b").invert_and_compose(zeros(2, "c", "b", 4)), r"invert_and_compose: outer"),
+    (lambda: PATCHES.transpose_ins([LANE, WARP]), r"\[lane, warp\] is no permutation of \[register, lane,"),
     (lambda: PATCHES.transpose_ins([LANE, LANE, WARP]), "transpose_ins: .* is no permutation"),
     (lambda: PATCHES.transpose_outs(["dim0"]), "transpose_outs: .* is no permutation"),
-    (
-        lambda: PATCHES.reshape_ins([("a", 128)]),
-        r"reshape_ins: \[a=128\] do not multiply to \[register=4, lane=32",
-    ),
+    (lambda: PATCHES.reshape_ins([("a", 128)]), r"reshape_ins: \[a=128\] do not multiply to \[register=4,"),
     (lambda: PATCHES.reshape_outs([("a", 512)]), r"reshape_outs: \[a=512\] do not multiply to \[dim0=16"),
     (lambda: PATCHES.reshape_outs([("a", 16), ("a", 16)]), "out-dim names must be distinct"),
-    (
-        lambda: PATCHES.sublayout(["block"], []),
-        r"sublayout: 'block' is no in-dim; the in-dims are \[register",
-    ),
+    (lambda: PATCHES.sublayout(["block"], []), r"sublayout: 'block' is no in-dim; the in-dims are \[register"),
     (lambda: PATCHES.sublayout([], "dim7"), "sublayout: 'dim7' is no out-dim"),
     (lambda: PATCHES.sublayout_is_zero(["block"], []), "sublayout_is_zero: 'block' is no in-dim"),
     (lambda: PATCHES.concat_ins(PATCHES), "concat_ins: in-dim 'register' is on both sides"),
-    (
-        lambda: PATCHES.concat_ins(identity(2, "a", "b")),
-        r"concat_ins: out-dims \[dim0=16, dim1=16\] and \[b=2\] dif",
-    ),
+    (lambda: PATCHES.concat_ins(identity(2, "a", "b")), r"concat_ins: out-dims \[dim0=16, dim1=16\] and"),
     (lambda: PATCHES.concat_outs(PATCHES), "concat_outs: out-dim 'dim0' is on both sides"),
     (lambda: PATCHES.concat_outs(identity(2, "a", "b")), r"concat_outs: in-dims .* and \[a=2\] differ"),
     (lambda: PATCHES.rename_ins({"a": "b"}), "rename_ins: 'a' is no in-dim"),
@@ -284,10 +239,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: PATCHES.unsqueeze_outs("dim0"), "unsqueeze_outs: out-dim 'dim0'"),
     (lambda: PATCHES.squeeze_ins(LANE), "squeeze_ins: in-dim 'lane' has size 32, not 1"),
     (lambda: PATCHES.squeeze_outs("dim0"), "squeeze_outs: out-dim 'dim0' has size 16, not 1"),
-    (
-        lambda: PATCHES.resize_in_dim(LANE, 12),
-        "resize_in_dim: in-dim 'lane' has size 12, which is not a power",
-    ),
+    (lambda: PATCHES.resize_in_dim(LANE, 12), "resize_in_dim: in-dim 'lane' has size 12, which is not a power"),
     (lambda: PATCHES.resize_in_dim("a", 2), "'a' is no in-dim"),
     (lambda: PATCHES.resize_out_dim("dim0", 12), "resize_out_dim: out-dim 'dim0' has size 12"),
     (lambda: PATCHES.resize_out_dim("a", 2), "'a' is no out-dim"),
@@ -309,20 +261,6 @@ def test_doctests(module: str) -> None:
     outcome = doctest.testmod(importlib.import_module(f"triton_linear.dialect.{module}"))
     assert outcome.attempted > 0
     assert outcome.failed == 0
-
-
-@pytest.mark.parametrize("module", ALGEBRA)
-def test_public_functions_of_the_algebra_are_documented(module: str) -> None:
-    loaded = importlib.import_module(f"triton_linear.dialect.{module}")
-    assert loaded.__doc__
-    own = {n: thing for n, thing in vars(loaded).items() if getattr(thing, "__module__", "") == loaded.__name__}
-    for thing in list(own.values()):
-        if isinstance(thing, type):
-            own |= {f"{thing.__name__}.{name}": part for name, part in vars(thing).items()}
-    public = {n: thing for n, thing in own.items() if "_" not in (n[0], n.partition(".")[2][:1])}
-    checked = {n: t for n, t in public.items() if callable(t) or isinstance(t, (property, classmethod))}
-    assert checked
-    assert [name for name, thing in checked.items() if not thing.__doc__] == []
 
 
 @pytest.mark.parametrize("module", ALGEBRA)

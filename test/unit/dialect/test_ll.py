@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
-from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, Module, OpaqueAttr, new_context
+from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, OpaqueAttr, new_context
 
 FAMILIES = (("register", "lane", "warp", "block"), ("offset", "block"), ("row", "col"))
 
@@ -132,22 +132,6 @@ def test_a_context_that_refuses_unknown_dialects_can_be_asked() -> None:
     assert not ll.is_loaded(context)
     ll.load(context)
     assert ll.is_loaded(context)
-
-
-def test_loading_again_changes_nothing() -> None:
-    context = new_context()
-    ll.load(context)
-    module = Module.parse("module attributes {a.b = #ll.layout<{}, [1]>} {}", context)
-    for _ in range(3):
-        ll.load(context)
-    assert str(module.operation.attributes["a.b"]) == "#ll.layout<{}, [1]>"
-
-
-def test_each_of_many_contexts_can_have_it() -> None:
-    contexts = [new_context() for _ in range(5)]
-    for context in (*contexts, *reversed(contexts)):
-        ll.load(context)
-    assert all(map(ll.is_loaded, contexts))
 
 
 def test_contexts_that_take_the_place_of_collected_ones_are_loaded_too() -> None:

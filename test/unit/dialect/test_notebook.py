@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import copy
-import doctest
 import os
 import pickle
 import re
@@ -78,10 +77,6 @@ def test_nothing_is_drawn_of_a_point() -> None:
     assert LinearLayout.zeros_1d(4, "lane", "dim0")._repr_svg_() is None
 
 
-def test_a_picture_is_the_same_each_time() -> None:
-    assert drawn(MMA) == drawn(pickle.loads(pickle.dumps(MMA)))
-
-
 def test_nothing_is_loaded_before_a_picture_is_asked_for() -> None:
     script = (
         "import sys\n"
@@ -112,19 +107,6 @@ def test_results_are_values_that_explain_themselves(name: str) -> None:
 # Text, equality and pickles
 
 
-def test_a_layout_in_a_doctest_prints_what_makes_it_again() -> None:
-    layout = LinearLayout.from_bases({"register": [[0, 1]], "lane": [[0, 2], [1, 0]]}, ["dim0", "dim1"])
-    shown = "LinearLayout((('register', ((0, 1),)), ('lane', ((0, 2), (1, 0)))), (('dim0', 2), ('dim1', 4)))"
-    example = doctest.DocTestParser().get_doctest(
-        f">>> layout\n{shown}\n>>> eval(repr(layout)) == layout\nTrue\n",
-        {"layout": layout, "LinearLayout": LinearLayout},
-        "layout",
-        None,
-        None,
-    )
-    assert doctest.DocTestRunner(verbose=False).run(example) == doctest.TestResults(0, 2)
-
-
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_layout_of_another_process_is_equal_and_found_in_a_set(seed: str) -> None:
     """Strings hash otherwise there; nothing of that may travel."""
@@ -145,11 +127,3 @@ def test_a_layout_of_another_process_is_equal_and_found_in_a_set(seed: str) -> N
     assert layout == MMA
     assert layout in {MMA}
     assert (shown, listed) == (repr(MMA), str(MMA))
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_every_protocol_of_pickle_keeps_a_layout(protocol: int) -> None:
-    for layout in (MMA, MMA.invert_and_compose(MMA), LinearLayout.empty()):
-        other = pickle.loads(pickle.dumps(layout, protocol))
-        assert (other, hash(other), type(other)) == (layout, hash(layout), LinearLayout)
-        assert other.matrix() == layout.matrix()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import copy
 import dataclasses
 import pickle
-import re
 from collections.abc import Callable
 from dataclasses import dataclass as library_dataclass
 from dataclasses import field
@@ -121,50 +119,3 @@ def test_records_can_be_pickled_and_keep_methods_of_their_own() -> None:
     match Pickled(3, "t"):
         case Pickled(first, second):
             assert (first, second) == (3, "t")
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The sources of methods that are compiled, without the library's own helpers, which Python 3.13 has."""
-    found: list[str] = []
-    run = builtins.exec
-
-    def spy(source: Any, *scopes: Any) -> None:
-        if re.search(r"def __(?!create)", source):
-            found.append(source)
-        run(source, *scopes)
-
-    monkeypatch.setattr(builtins, "exec", spy)
-    return found
-
-
-def test_no_method_is_compiled_before_the_first_instance(compiled: list[str]) -> None:
-    Base, Derived = classes(record, frozen=True, slots=True)
-    assert compiled == []
-    Base(1), Base(2), Derived(1), Derived(2)
-    assert len(compiled) <= 2
-
-
-def test_classes_with_as_many_fields_share_what_is_compiled(compiled: list[str]) -> None:
-    @record(frozen=True)
-    class First:
-        one: int
-        two: str = "second"
-
-    @record(frozen=True)
-    class Other:
-        left: int
-        right: int
-
-    assert (First(1), Other(2, 3)) == (First(one=1, two="second"), Other(left=2, right=3))
-    compiled.clear()
-
-    @record(frozen=True)
-    class Late:
-        here: int
-        there: int = 9
-
-    assert (Late(4).here, Late(4).there, Late(there=1, here=2).there) == (4, 9, 1)
-    with pytest.raises(TypeError, match=r"Late\.__init__\(\) missing 1 required positional argument: 'here'"):
-        Late()  # type: ignore[call-arg]
-    assert compiled == []

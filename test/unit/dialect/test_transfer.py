@@ -183,15 +183,9 @@ def test_refusals_name_the_rule() -> None:
         (lambda: transfer.expand_dims(layout, 3), r"expand_dims: axis 3 is not one of 0..2"),
         (lambda: transfer.expand_dims_backward(layout, 1), "dimension 1 has size 2, not 1"),
         (lambda: transfer.broadcast(layout, (4, 2)), r"broadcast: \[2, 2\] does not broadcast to \[4, 2\]"),
-        (
-            lambda: transfer.split(wide),
-            r"the last dimension of \[1, 4\] must have size 2",
-        ),
+        (lambda: transfer.split(wide), r"the last dimension of \[1, 4\] must have size 2"),
         (lambda: transfer.reduce(layout, 2), r"reduce: axis 2 is not one of 0..1"),
-        (
-            lambda: transfer.join(offsets),
-            "the layout has no in-dim 'register'",
-        ),
+        (lambda: transfer.join(offsets), "the layout has no in-dim 'register'"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -292,7 +286,4 @@ def test_reduce_as_triton_infers(sources: list[tuple[Case, str, LinearLayout]]) 
             rest = (*case.shape[:axis], *case.shape[axis + 1 :])
             sliced = layout_of(f"#ttg.slice<{{dim = {axis}, parent = {text}}}>", rest)
             whole = transfer.reduce(layout, axis)
-            assert transfer.same_but_for_register_copies(sliced, whole), (
-                text,
-                case.shape,
-            )
+            assert transfer.same_but_for_register_copies(sliced, whole), (text, case.shape)

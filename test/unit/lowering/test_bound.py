@@ -2,6 +2,7 @@
 near it where only shared memory serves; the best of all plans is selected although some are not made; of
 exchanges the first of the cheapest is found."""
 
+import functools
 import statistics
 from dataclasses import replace
 
@@ -24,12 +25,17 @@ from triton_linear.lowering.target.targets import target
 TARGETS = ["cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"]
 
 
+@functools.cache
 def drawn(gpu):
     """Random conversions: source, destination, element."""
-    for _, pairs in random_pairs(11, 150, gpu.lanes, gpu.name):
-        for pair in pairs:
-            sides = (drawn_layout(pair, encoding) for encoding in (pair.source, pair.destination))
-            yield *sides, element_type(pair.element)
+    return [
+        (
+            *(drawn_layout(pair, encoding) for encoding in (pair.source, pair.destination)),
+            element_type(pair.element),
+        )
+        for _, pairs in random_pairs(11, 120, gpu.lanes, gpu.name)
+        for pair in pairs
+    ]
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -11,20 +11,13 @@ import pytest
 from gather_cases import TARGETS, Case, emit_gather, in_cluster, layout, random_gather
 
 from triton_linear.lowering.emit.gathers import GatherSignature
-from triton_linear.lowering.gather.memory import (
-    cost_of_gather_shared,
-    plan_gather_shared,
-    plan_row_major,
-)
+from triton_linear.lowering.gather.memory import cost_of_gather_shared, plan_gather_shared, plan_row_major
 from triton_linear.lowering.gather.select import cost_of, is_warp_local, select_gather, stock_cost
 from triton_linear.lowering.gather.shuffles import cost_of_gather, lane_shift, plan_gather
 from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.gathers import (
-    AnyGatherPlan,
-    GatherPlan,
-)
+from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan
 from triton_linear.lowering.plan.plans import Access, Rejected, SharedPlan
 from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.target.targets import Target, target

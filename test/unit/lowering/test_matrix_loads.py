@@ -41,11 +41,7 @@ def exchanges(src: LinearLayout, dst: LinearLayout, element: str, gpu: Target) -
 
 @pytest.mark.parametrize(
     ("element", "thresholds", "matrix", "loads"),
-    [
-        ("bf16", "", "ldmatrix", 4),
-        ("bf16", "{matrix_bytes=0}", "", 16),
-        ("f32", "", "", 16),
-    ],
+    [("bf16", "", "ldmatrix", 4), ("bf16", "{matrix_bytes=0}", "", 16), ("f32", "", "", 16)],
 )
 def test_accumulators_of_half_words_are_loaded_as_rows_of_matrices(
     element: str, thresholds: str, matrix: str, loads: int
@@ -63,11 +59,7 @@ def test_accumulators_of_half_words_are_loaded_as_rows_of_matrices(
 
 @pytest.mark.parametrize(
     ("element", "thresholds", "matrix", "accesses"),
-    [
-        ("bf16", "", "stmatrix", (8, 8)),
-        ("bf16", "{matrix_bytes=0}", "", (8, 16)),
-        ("f32", "", "", (16, 16)),
-    ],
+    [("bf16", "", "stmatrix", (8, 8)), ("bf16", "{matrix_bytes=0}", "", (8, 16)), ("f32", "", "", (16, 16))],
 )
 def test_accumulators_whose_rows_are_loaded_whole_are_stored_as_matrices(
     element: str, thresholds: str, matrix: str, accesses: tuple[int, int]

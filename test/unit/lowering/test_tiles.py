@@ -6,21 +6,18 @@ import dataclasses
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench import calibrate, tables
+from bench.conversions.build import disassemble, nvidia_tool
 from triton_linear.lowering.target.targets import TARGETS, measured, target
 from triton_linear.lowering.target.tiles import LANES, TILES, Tile, available, phase_lanes, tile
 
 ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
-
-from bench import calibrate, tables  # noqa: E402
-from bench.conversions.build import disassemble, nvidia_tool  # noqa: E402
 
 REPORT = json.loads((ROOT / "bench" / "results" / "calibration.json").read_text())
 CAPABILITIES = (80, 89, 90, 100)

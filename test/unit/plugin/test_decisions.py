@@ -25,7 +25,7 @@ from triton import knobs
 from triton.compiler import make_backend
 
 import triton_linear
-from triton_linear import decisions, gpus, inductor, setting
+from triton_linear import decisions, inductor, setting
 from triton_linear.decisions import (
     Circumstances,
     Decision,
@@ -223,10 +223,6 @@ def test_only_decisions_that_hold_are_in_the_digest() -> None:
     assert digest(DECIDED) != digest(replace(DECIDED, variant="lower"))
     assert digest(DECIDED) == digest(replace(DECIDED, ratio=2.0, measured="another day"))
     assert digest(DECIDED) == digest(DECIDED, replace(DECIDED, circumstances=replace(HERE, triton="3.0.0")))
-
-
-def test_gpus_have_names_or_none() -> None:
-    assert all(isinstance(name, str) and name for name in gpus.gpu_names())
 
 
 # What becomes of the kernel

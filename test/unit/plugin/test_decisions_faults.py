@@ -73,29 +73,6 @@ def test_lines_that_were_exported_are_read_as_the_file_is(tmp_path: Path) -> Non
 
 
 @FUZZED
-@given(content=st.binary(max_size=4096), begins=st.booleans())
-def test_random_bytes(
-    content: bytes, begins: bool, tmp_path_factory: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path_factory.mktemp("random") / "decisions.sqlite"
-    path.write_bytes((b"SQLite format 3\0" if begins else b"") + content)
-    assert examined(path, capsys) is None
-
-
-@FUZZED
-@given(length=st.floats(0, 1))
-def test_a_file_that_is_cut_off(
-    length: float, tmp_path_factory: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path_factory.mktemp("cut") / "decisions.sqlite"
-    DecisionFile(path).put([DECIDED])
-    content = path.read_bytes()
-    path.write_bytes(content[: int(length * (len(content) - 1))])
-    found = examined(path, capsys)  # SQLite takes what is missing of the last page for zeros
-    assert found is None or all(isinstance(each, Decision) for each in found)
-
-
-@FUZZED
 @given(data=st.data())
 def test_other_columns_and_other_types(
     data: st.DataObject, tmp_path_factory: Any, capsys: pytest.CaptureFixture[str]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +12,6 @@ import plugin_support as support
 import pytest
 from fault_kernels import lowered
 from plugin_support import CUDA, HIP, assembly, compile_kernel, transpose, triton_state
-from tool_modules import module_of
 from triton import knobs
 
 import triton_linear
@@ -194,59 +190,6 @@ def test_beside_unknown_encodings_the_rest_is_as_ever(unknown: str, name: str, g
 
 
 # Files
-
-BROKEN = """
-import sys
-from pathlib import Path
-from triton_linear.tools import cli
-from triton_linear.tools.opt import command as opt
-for path in sys.argv[1:]:
-    for tool in ("verify", "opt"):
-        status = cli.main(["verify", path]) if tool == "verify" else opt.main([path, "--linear-pipeline"])
-        sys.stdout.flush()
-        print(f"status {status} {tool} {path}", file=sys.stderr, flush=True)
-"""
-
-
-def broken_files(folder: Path) -> list[Path]:
-    """A kernel's TTGIR with one thing wrong each."""
-    text = module_of("kernel").encode()
-    chance = random.Random(1)
-    files = {
-        "empty": b"",
-        "text": b"not IR\n",
-        "binary": bytes(range(256)),
-        "nul": text[:200] + b"\0" + text[201:],
-    }
-    files |= {f"cut{n}": text[: len(text) * n // 8] for n in (2, 4, 6, 7)}
-    for n in range(6):
-        at = chance.randrange(len(text))
-        files[f"gap{n}"] = text[:at] + text[at + chance.randrange(5, 40) :]
-    for name, content in files.items():
-        (folder / f"{name}.ttgir").write_bytes(content)
-    return [folder / f"{name}.ttgir" for name in files]
-
-
-def test_tools_name_the_file_of_a_broken_input(tmp_path: Path) -> None:
-    files = broken_files(tmp_path)
-    command = [sys.executable, "-c", BROKEN, *map(str, files)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr and "internal error" not in done.stderr
-    said: list[str] = []
-    statuses = []
-    for line in done.stderr.splitlines():
-        if not line.startswith("status "):
-            said.append(line)
-            continue
-        _, status, tool, path = line.split()
-        statuses.append((path, tool, status))
-        if status == "1":
-            assert any(entry.startswith(path) and "error: " in entry for entry in said), (tool, path, said)
-        said = []
-    wrong = [(path, tool) for path, tool, status in statuses if status == "1"]
-    assert len(statuses) == 2 * len(files)
-    assert len(wrong) >= 2 * 10 and {status for _, _, status in statuses} <= {"0", "1"}
 
 
 def test_a_cached_file_that_is_broken_is_tritons_error(tmp_path: Path) -> None:

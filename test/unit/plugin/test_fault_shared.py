@@ -79,10 +79,7 @@ def scratch(gpu: str, loop: bool) -> tuple[int, int, int]:
     return stock, usual, least
 
 
-@pytest.mark.parametrize(
-    ("gpu", "loop"),
-    [("cuda:86", False), ("cuda:90", True), ("hip:gfx942", True)],
-)
+@pytest.mark.parametrize(("gpu", "loop"), [("cuda:86", False), ("cuda:90", True), ("hip:gfx942", True)])
 def test_where_memory_is_full_the_plan_is_smaller_then_the_kernel_stock_tritons(gpu: str, loop: bool) -> None:
     most, (stock, usual, least) = target(gpu).max_shared_bytes, scratch(gpu, loop)
     assert least < min(stock, usual)

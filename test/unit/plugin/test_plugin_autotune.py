@@ -5,7 +5,6 @@ A clock that is told what to say stands in for measuring, and a driver that laun
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -17,10 +16,9 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.interpreter import InterpretedFunction
 
 import triton_linear
-from triton_linear import environment, hook
+from triton_linear import hook
 from triton_linear.autotuner import Autotuning
-from triton_linear.setting import Options, Setting
-from triton_linear.tuned_configs import MARK, OFF, mark_of, marked, with_and_without
+from triton_linear.tuned_configs import MARK, OFF, mark_of
 
 __all__ = ["gpu"]
 
@@ -187,12 +185,7 @@ def test_heuristics_and_models_see_what_they_know(gpu: LaunchingDriver) -> None:
 
     clock = clock_for(gpu, binaries(transposed, num_warps=4, **SMALL)[False])
     pruned = autotuned(
-        transposed,
-        clock,
-        SMALL,
-        LARGE,
-        {"N": 128},
-        prune_configs_by={"perf_model": model, "top_k": 2},
+        transposed, clock, SMALL, LARGE, {"N": 128}, prune_configs_by={"perf_model": model, "top_k": 2}
     )
     with triton_linear.enabled(autotune=True):
         pruned[(1,)](*pointers())
@@ -258,23 +251,3 @@ def test_an_unknown_autotuner_is_left_alone_with_one_warning(
                 assert methods() == found_methods
     assert len([each for each in found if "autotune" in str(each.message)]) == 1
     assert triton_state() == before
-
-
-def test_the_option_is_known_everywhere() -> None:
-    assert environment.parse("autotune") == Options(autotune=True)
-    assert environment.text_of(Options(autotune=True)) == "autotune"
-    assert Options(autotune=True).undecided
-    assert Setting(Options(autotune=True)).fingerprint != Setting().fingerprint
-    for function in (triton_linear.install, triton_linear.enabled):
-        assert inspect.signature(function).parameters["autotune"].default is False
-    with pytest.raises(TypeError, match="autotune takes a bool"):
-        Options(autotune=1)  # type: ignore[arg-type]
-
-
-def test_marks_come_and_go() -> None:
-    config = triton.Config(dict(SMALL), num_warps=8)
-    ours, stock = with_and_without([config], None)
-    assert ours is config
-    assert stock.kwargs == {**SMALL, MARK: OFF} and stock.num_warps == 8
-    assert stock != config and marked(stock, None) == config
-    assert triton.Config(**stock.__dict__) == stock

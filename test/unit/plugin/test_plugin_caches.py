@@ -16,16 +16,7 @@ import plugin_support as support
 import pytest
 import triton
 import triton.language as tl
-from plugin_support import (
-    CUDA,
-    HIP,
-    compile_kernel,
-    fake_driver,
-    fresh_plugin,
-    is_ours,
-    row_sums,
-    triton_state,
-)
+from plugin_support import CUDA, HIP, compile_kernel, fake_driver, fresh_plugin, is_ours, row_sums, triton_state
 from triton import knobs
 from triton.compiler import compiler, make_backend
 from triton.runtime import jit

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ import pytest
 import triton
 import triton.language as tl
 from plugin_support import CUDA, HIP, assembly, compile_kernel, transpose
-from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental import gluon
@@ -105,24 +103,6 @@ def test_line_information_stays() -> None:
     assert stock <= ours
 
 
-@TARGETS
-def test_a_failure_in_the_passes_leaves_the_stock_kernel(
-    target: GPUTarget, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By then the module has been printed; it must come out as it went in."""
-    stock = compile_kernel(transpose, target)
-
-    def fail(*_: object, **__: object) -> Any:
-        raise LookupError("the planner tripped")
-
-    monkeypatch.setattr(pipeline, "rewrite", fail)
-    with pytest.warns(FallbackWarning, match="the planner tripped"), triton_linear.enabled():
-        ours = compile_kernel(transpose, target)
-    for stage, artefact in stock.asm.items():
-        if stage != "source":
-            assert ours.asm[stage] == artefact, stage
-
-
 def test_a_plan_that_is_not_proved_leaves_the_stock_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     stock, chosen = compile_kernel(transpose), select.select
 
@@ -154,16 +134,6 @@ def test_conversions_inside_the_ctas_of_a_cluster_are_ours() -> None:
         assert report.outcome is Outcome.LEFT
         assert ["2 CTAs share their memory" in conversion.detail for conversion in report.left] == [True]
     assert ".reqnctapercluster 2" in ours.asm["ptx"]
-
-
-def test_threads_make_the_same_code_as_one_alone() -> None:
-    widths = (16, 32, 64, 128)
-    with triton_linear.enabled(strict=True), knobs.compilation.scope():
-        knobs.compilation.always_compile = True
-        alone = [assembly(compile_kernel(transpose, width=width)) for width in widths]
-        with ThreadPoolExecutor(4) as pool:
-            together = list(pool.map(lambda width: assembly(compile_kernel(transpose, width=width)), widths))
-    assert together == alone
 
 
 PROCESS = """

@@ -27,6 +27,7 @@ from triton_linear.setting import Options, Setting
 __all__ = ["fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
+
 STARTUP = Path(triton_linear.__path__[0], "startup")
 SUBPROC = "torch._inductor.compile_worker.subproc_pool"
 TORCH = {
@@ -278,13 +279,3 @@ def test_a_pool_from_before_is_not_used_again() -> None:
     triton_linear.uninstall()
     triton_linear.install()
     assert process_pool() is new
-
-
-def test_pools_are_patched_once() -> None:
-    pool = load(SUBPROC).SubprocPool
-    for _ in range(2):
-        with triton_linear.enabled():
-            patched = pool.submit
-    assert pool.submit is patched
-    assert not hasattr(patched.__wrapped__, "__wrapped__")
-    assert patched.__name__ == "submit"

@@ -358,24 +358,6 @@ def test_a_store_keeps_within_its_bound_what_was_used_last(monkeypatch: pytest.M
     assert left == names[-len(left) :]
 
 
-def test_a_store_looks_how_large_it_is_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three times as much is written as it may take, some 200 bytes a time."""
-    looked, bound, draw, most = 0, store._shrink, random.Random(0), 0
-
-    def counted(folder: Path) -> None:
-        nonlocal looked
-        looked += 1
-        bound(folder)
-
-    monkeypatch.setattr(store, "_shrink", counted)
-    monkeypatch.setattr(store, "FOLDER_BYTES", limit := 50_000)
-    for number in range(750):
-        store.write(f"0{number:03}", {"text": draw.randbytes(150).hex()})
-        most = max(most, sum(path.stat().st_size for path in entries())) if number % 10 == 0 else most
-    assert 3 * 64 / 2 < looked < 3 * 64 * 2
-    assert limit // 2 < most <= limit * 9 // 8
-
-
 def test_who_reads_while_many_write_finds_an_entry_whole() -> None:
     def write(number: int) -> None:
         store.write("0name", {"text": str(number) * 20_000})

@@ -18,15 +18,12 @@ from triton import knobs
 from triton.compiler import ASTSource
 
 import triton_linear
-from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas import registers
 from triton_linear.ptxas.advice import limits_of
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.occupancy import UNIT, bound, resident
 from triton_linear.ptxas.registers import Assembler
-from triton_linear.report import Outcome
-from triton_linear.setting import Options
 
 KERNEL = path_of("attention_fp8")
 """Eight warps; with the plugin ptxas takes some more than 128 registers a thread."""
@@ -90,22 +87,6 @@ def test_a_kernel_above_a_jump_is_assembled_below_it() -> None:
     assert used(after.asm["cubin"]).stack == 0
     assert ".maxnreg" not in before.asm["ptx"]
     assert after.asm["ptx"].replace("\n.maxnreg 128", "") == before.asm["ptx"]
-
-
-def test_ptxas_cannot_do_with_so_few_and_nobody_hears_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tiles of 128x128 in eight warps: one `wgmma` wants more than the 80 registers that let a third CTA in."""
-    kinds = {**dict.fromkeys("abc", "*fp16"), **dict.fromkeys("KN", "i32")}
-    tiles = {"BM": 128, "BN": 128, "BK": 32}
-    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(kinds))}
-    source = ASTSource(matmul, {**kinds, **dict.fromkeys(tiles, "constexpr")}, tiles, aligned)
-    with triton_linear.enabled(strict=True) as reports:
-        kernel = triton.compile(source, target=CUDA, options={"num_warps": 8, "num_stages": 3})
-    assert reports[0].outcome is Outcome.CONVERTED
-    if used(kernel.asm["cubin"]).registers > 96 and installed_release() != (3, 6):
-        pytest.skip("this Triton makes a kernel that is too far above the jump")
-    assert 80 < used(kernel.asm["cubin"]).registers <= 96
-    assert ".maxnreg" not in kernel.asm["ptx"]
-    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("said", ["--maxrregcount 160", "--register-usage-level 5"])
@@ -338,8 +319,3 @@ def test_ptx_that_somebody_replaced_is_assembled(monkeypatch: pytest.MonkeyPatch
     both.ptx("llir", {"shared": 0})
     made: Any = both.cubin("another", {})
     assert made[0] == "another"
-
-
-def test_the_option() -> None:
-    with pytest.raises(TypeError, match="occupancy takes a bool"):
-        Options(occupancy=1)  # type: ignore[arg-type]

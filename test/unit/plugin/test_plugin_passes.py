@@ -173,12 +173,6 @@ def test_after_runs_where_ours_have_nothing_to_do(written: Callable[..., str]) -
     assert (report.outcome, report.passes) == (Outcome.REWRITTEN, ("stream_loads",))
 
 
-def test_both_sides_are_dumped(tmp_path: Path) -> None:
-    compiled(double, passes=[EXAMPLE], dump=tmp_path / "dump")
-    before, after = (next((tmp_path / "dump").glob(f"*.{side}.ttgir")) for side in ("before", "after"))
-    assert "evict_first" in after.read_text() and "evict_first" not in before.read_text()
-
-
 def test_the_kernel_that_a_veto_takes_has_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[str] = []
     finish = LLIRStage.finish
@@ -312,14 +306,6 @@ def test_the_version_counts_where_the_source_is_the_same(
         monkeypatch.setenv("MINE", value)
         keys.add(key(path))
     assert len(keys) == 2
-
-
-def test_a_changed_pass_compiles_anew(written: Callable[..., str]) -> None:
-    compiled(double, passes=[written(LEAVES)])
-    with triton_linear.enabled(passes=[written(LEAVES)]) as reports:
-        compile_kernel(double)
-    assert reports == []
-    compiled(double, passes=[written(LEAVES + "# changed\n")])
 
 
 def test_decisions_of_measuring_are_not_followed() -> None:

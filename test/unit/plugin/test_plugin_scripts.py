@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from plugin_support import (
-    fresh_plugin,
-)
+from plugin_support import fresh_plugin
 
 __all__ = ["fresh_plugin"]
 

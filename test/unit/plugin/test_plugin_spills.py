@@ -117,8 +117,7 @@ def stack(kernel: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "warps", "arch"),
-    [((4, 16, 32, 32), 4, 80), ((2, 64, 64, 32), 8, 80), ((4, 16, 32, 32), 4, 86)],
+    ("sizes", "warps", "arch"), [((4, 16, 32, 32), 4, 80), ((2, 64, 64, 32), 8, 80), ((4, 16, 32, 32), 4, 86)]
 )
 def test_a_word_that_more_registers_hold_is_not_spilled(sizes: tuple[int, ...], warps: int, arch: int) -> None:
     given = batched_dot, dict(zip("BMNK", sizes, strict=True)), GPUTarget("cuda", arch, 32), warps

@@ -86,11 +86,7 @@ def test_more_spills_are_not_taken(
 
 @pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (80, 1)])
 def test_what_comparing_has_shown_is_kept(
-    codes: tuple[bytes, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    stock_spills: int,
-    taken: int,
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stock_spills: int, taken: int
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.setattr(store, "read", READ)
@@ -164,30 +160,6 @@ def test_a_hook_need_not_say_what_it_does() -> None:
     for hook in (None, lambda: None, lambda backend: None):
         assert wrapping._what_others_do(backend, changed, hook) is None
     assert wrapping._what_others_do(backend, changed, lambda: ("a", "b")) == "a b"
-
-
-def test_what_is_kept_has_the_remarks_before_it(
-    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(store, "read", READ)
-    monkeypatch.setattr(store, "write", WRITE)
-    spilling(monkeypatch, {codes[1]: 40})
-    fits = LLIRStage._first_that_fits
-
-    def remarking(self: LLIRStage, *given: Any) -> Any:
-        llir = fits(self, *given)
-        given[-1].remarks += ("said before",)
-        return llir
-
-    monkeypatch.setattr(LLIRStage, "_first_that_fits", remarking)
-    first, known = compiled()[1][0], compiled()[1][0]
-    assert first.outcome is Outcome.LEFT and "said before" in first.remarks
-    assert replace(known, seconds={}) == replace(first, seconds={})
-    monkeypatch.setattr(registers, "advise", lambda *_: ".maxnreg 40")
-    kernel, (report,) = compiled(everywhere=True)
-    assert report.outcome is Outcome.LEFT and ".maxnreg" not in kernel.asm["ptx"]
-    assert ".maxnreg" in compiled(everywhere=True, cache=False, assign=False, lower=False)[0].asm["ptx"]
 
 
 def test_the_metadata_is_that_of_the_kernel_taken(

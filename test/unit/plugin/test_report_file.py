@@ -122,16 +122,6 @@ def test_processes_with_the_variable_write_to_one_file(tmp_path: Path) -> None:
     assert len({line["process"] for line in found} - {os.getpid()}) == 2
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_a_pool_write(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{triton_linear.__path__[0]}/startup:{os.environ.get('PYTHONPATH', '')}")
-    triton_linear.install(report=tmp_path / "reports")
-    with ProcessPoolExecutor(1, mp_context=get_context(method)) as pool:
-        pool.submit(support.compile_in_worker).result(timeout=120)
-    (line,) = lines(tmp_path / "reports")
-    assert line["process"] != os.getpid()
-
-
 def _write_many(path: str) -> None:
     for _ in range(LINES):
         report_file.append(path, LONG)

@@ -228,10 +228,7 @@ def test_it_adds_up_with_options(options: dict[str, Any], counted: Counted) -> N
             assert report.kept == report.seen > 0
 
 
-@triton.autotune(
-    [triton.Config({"B": b}, num_warps=warps) for b in (32, 64) for warps in (2, 8)],
-    key=["x"],
-)
+@triton.autotune([triton.Config({"B": b}, num_warps=warps) for b in (32, 64) for warps in (2, 8)], key=["x"])
 @triton.jit
 def tuned(x, out, B: tl.constexpr):
     i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]

@@ -126,10 +126,7 @@ def partitions(x, out, N: gl.constexpr, source: gl.constexpr, destination: gl.co
     moved(x, out, N, source, near)
     moved(x, out, N, source, destination)
     gl.warp_specialize(
-        [
-            (moved, (x, out, N, source, destination)),
-            (moved, (x + N, out + N * N, N, source, destination)),
-        ],
+        [(moved, (x, out, N, source, destination)), (moved, (x + N, out + N * N, N, source, destination))],
         [4],
         [64],
     )

@@ -335,87 +335,69 @@ def pipeline(rng: random.Random) -> str:
     return _garbled(rng, text) if rng.random() < 0.5 else text
 
 
-def _opt_words(rng: random.Random) -> list[str]:
-    ways: tuple[Callable[[], str], ...] = (
-        lambda: f"--pass-pipeline={pipeline(rng)}",
-        lambda: f"--{rng.choice(PASSES)}={rng.choice(OPTIONS)}",
-        lambda: f"--{rng.choice(PASSES)}",
-        lambda: f"--target={rng.choice(TARGETS)}",
-        lambda: f"--emit={rng.choice((*STAGES, 'sass', '', 'PTX'))}",
-        lambda: rng.choice(
-            ("--split-input-file", "--verify-diagnostics", "--verify-diagnostics=all", "--verify-diagnostics=x")
-        ),
-        lambda: rng.choice(
-            (
-                "--mlir-print-ir-after-all",
-                "--mlir-print-ir-diff",
-                f"--mlir-print-ir-before={rng.choice(PASSES)}",
-                "--mlir-print-debuginfo",
-                "--mlir-timing",
-                "--no-verify-each",
-                "--no-aliases",
-            )
-        ),
-        lambda: f"--{rng.choice(UPSTREAM)}{rng.choice(('', '', '=x', '=max-iterations=1'))}",
-        lambda: f"--pass-plugin={rng.choice(('/no/such.py', '/', '', '..', 'no.module', '::x', FILE))}",
-        lambda: rng.choice(
-            ("--linear-pipeline", "--linear-pipeline=x", "--linear", "--frob", "-x", "--", "", "-o")
-        ),
-        lambda: rng.choice(("/no/such/file", "/", "second", "@file", "--help=3", "--version=1")),
-    )
-    return [rng.choice(ways)() for _ in range(rng.randrange(1, 4))]
+_FLAGS = """
+--pass-pipeline={pipeline} --{pass}={option} --{pass} --target={target} --emit={stage}
+{--split-input-file|--verify-diagnostics|--verify-diagnostics=all|--verify-diagnostics=x}
+{--mlir-print-ir-after-all|--mlir-print-ir-diff|--mlir-print-debuginfo|--mlir-timing|--no-verify-each|--no-aliases}
+--mlir-print-ir-before={pass} --{upstream}{|=x|=max-iterations=1}
+--pass-plugin={/no/such.py|/||..|no.module|::x|@FILE@}
+{--linear-pipeline|--linear-pipeline=x|--linear|--frob|-x|--||-o}
+{/no/such/file|/|second|@file|--help=3|--version=1}
+"""
+_COMMANDS = """
+verify @FILE@ --target={target}
+verify @FILE@ {--lowering=x|--frob|-|--json=1|--targ=cuda:90|/no/such}
+verify {/||/no/such|/dev/null|/proc/self/mem}
+tune {script}
+tune --seconds={number} --grids={number} {script}
+tune -m {no.such.module||..|triton_linear.nothing}
+explain @FILE@ --target={target}
+explain @FILE@ --top={number}
+explain @FILE@ --fail-on {condition}
+explain {|/no/such|/no/such.py|/dev/null|/proc/self/mem}
+explain @FILE@ --html {/|/no/such/folder/x|/proc/x}
+view @FILE@:{number}
+view {encoding} --shape={shape}
+view {layout} --to={layout} --shape={shape}
+view {good-layout} --shape=64 --type={f32|f99||i0|x|*f32}
+view {good-layout} --shape=64 {--view=x|--format=gif}
+view {good-layout} --shape=64 -o {/|/no/such/x.svg|/proc/x.png}
+status {x|--frob|/}
+{|nothing|--frob|-h=1|--version=2|verif}
+"""
+"""What commands are drawn from: in braces stand the words of one name, or alternatives."""
+
+
+def _filled(rng: random.Random, word: str) -> str:
+    """A word of those templates with what its braces stand for."""
+    made: dict[str, Callable[[], str]] = {
+        "pipeline": lambda: pipeline(rng),
+        "condition": lambda: _garbled(rng, rng.choice(CONDITIONS)),
+        "encoding": lambda: mutate_tokens(rng, rng.choice(ENCODINGS), GOOD)[:200],
+    }
+    words: dict[str, Sequence[str]] = {
+        **{"pass": PASSES, "option": OPTIONS, "target": TARGETS, "wrong-target": TARGETS[9:]},
+        **{"upstream": UPSTREAM, "stage": (*STAGES, "sass", "", "PTX"), "shape": SHAPES, "layout": LAYOUTS},
+        **{"good-layout": LAYOUTS[:1], "number": (*NUMBERS, "", "x", "NaN", "inf", "٣")},
+        "script": ("/no/such/script.py", "/", FILE, "", "/dev/null"),
+    }
+
+    def drawn(found: re.Match[str]) -> str:
+        name = found[1]
+        return made[name]() if name in made else rng.choice(words.get(name) or name.split("|"))
+
+    return re.sub(r"\{([^{}]*)\}", drawn, word)
 
 
 def flag_case(rng: random.Random) -> Case:
     """A run of a tool with something wrong on its command line, on a module that is right."""
     if rng.random() < 0.7:
-        words = [FILE, *_opt_words(rng)]
+        words = [FILE, *(_filled(rng, rng.choice(_FLAGS.split())) for _ in range(rng.randrange(1, 4)))]
         if "-o" not in words:
             words += ["-o", "/dev/null"]
         return Case("opt", tuple(words), GOOD.encode())
-    number = lambda: rng.choice((*NUMBERS, "", "x", "NaN", "inf", "٣"))  # noqa: E731
-    script = rng.choice(("/no/such/script.py", "/", FILE, "", "/dev/null"))
-    ways: tuple[Callable[[], list[str]], ...] = (
-        lambda: ["verify", FILE, f"--target={rng.choice(TARGETS)}"],
-        lambda: [
-            "verify",
-            FILE,
-            rng.choice(("--lowering=x", "--frob", "-", "--json=1", "--targ=cuda:90", "/no/such")),
-        ],
-        lambda: ["verify", rng.choice(("/", "", "/no/such", "/dev/null", "/proc/self/mem"))],
-        lambda: ["tune", script],
-        lambda: ["tune", f"--seconds={number()}", f"--grids={number()}", script],
-        lambda: ["tune", "-m", rng.choice(("no.such.module", "", "..", "triton_linear.nothing"))],
-        lambda: ["explain", FILE, f"--target={rng.choice(TARGETS)}"],
-        lambda: ["explain", FILE, f"--top={number()}"],
-        lambda: ["explain", FILE, "--fail-on", _garbled(rng, rng.choice(CONDITIONS))],
-        lambda: ["explain", rng.choice(("", "/no/such", "/no/such.py", "/dev/null", "/proc/self/mem"))],
-        lambda: ["explain", FILE, "--html", rng.choice(("/", "/no/such/folder/x", "/proc/x"))],
-        lambda: ["view", f"{FILE}:{rng.choice((*NUMBERS, '', 'x', '٣'))}"],
-        lambda: [
-            "view",
-            mutate_tokens(rng, rng.choice(ENCODINGS), GOOD)[:200],
-            f"--shape={rng.choice(SHAPES)}",
-        ],
-        lambda: ["view", rng.choice(LAYOUTS), f"--to={rng.choice(LAYOUTS)}", f"--shape={rng.choice(SHAPES)}"],
-        lambda: [
-            "view",
-            LAYOUTS[0],
-            "--shape=64",
-            f"--type={rng.choice(('f32', 'f99', '', 'i0', 'x', '*f32'))}",
-        ],
-        lambda: [
-            "view",
-            LAYOUTS[0],
-            "--shape=64",
-            rng.choice(("--view=x", "--format=gif")),
-        ],
-        lambda: ["view", LAYOUTS[0], "--shape=64", "-o", rng.choice(("/", "/no/such/x.svg", "/proc/x.png"))],
-        lambda: ["status", rng.choice(("x", "--frob", "/"))],
-        lambda: [rng.choice(("", "nothing", "--frob", "-h=1", "--version=2", "verif"))],
-        lambda: [],
-    )
-    return Case("cli", tuple(rng.choice(ways)()), GOOD.encode())
+    template = rng.choice(_COMMANDS.split("\n")[1:])
+    return Case("cli", tuple(_filled(rng, word) for word in template.split()), GOOD.encode())
 
 
 def case(rng: random.Random, flags: float = 0.15, most_bytes: int = 9000) -> Case:

@@ -198,12 +198,7 @@ def _store(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
     return []
 
 
-ATOMIC: Mapping[str, np.ufunc] = {
-    "add": np.add,
-    "fadd": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-}
+ATOMIC: Mapping[str, np.ufunc] = {"add": np.add, "fadd": np.add, "max": np.maximum, "min": np.minimum}
 """Atomics that are the same in any order, and give what was there before."""
 
 

@@ -24,13 +24,7 @@ from module_equivalence import PROGRAMS, TABLE, loaded
 from module_machine import Machine, Memory, arguments_of, run
 
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.dialect.mlir_adapter import (
-    Module,
-    Operation,
-    Value,
-    operations,
-    producers_of,
-)
+from triton_linear.dialect.mlir_adapter import Module, Operation, Value, operations, producers_of
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.passes.analysis.axis import shape_of
 

@@ -12,13 +12,7 @@ ELEMENTS = [element_type(name) for name in ("i1", "i8", "f16", "f32", "i64")]
 
 def agrees(plan, src, dst, lanes, warps):
     """Whether the plan, run for every thread, puts what is wanted into every register."""
-    registers = src.in_dim_size(REGISTER)
-    places = [(lane, warp) for warp in range(warps) for lane in range(lanes)]
-    source = [[plan_machine.held(src, r, lane, warp) for r in range(registers)] for lane, warp in places]
-    wanted = [
-        [plan_machine.held(dst, r, lane, warp) for r in range(dst.in_dim_size(REGISTER))]
-        for lane, warp in places
-    ]
+    source, wanted = (plan_machine.held(layout, lanes, warps) for layout in (src, dst))
     return plan_machine.run(plan, source, lanes) == wanted
 
 

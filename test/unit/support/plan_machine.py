@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
@@ -29,13 +30,12 @@ def random_layout(rng: random.Random, dims: int, lane_bits: int, warp_bits: int,
     return LinearLayout.from_bases([*bases, (BLOCK, [])], [("dim0", 1 << dims)])
 
 
-def held(layout: LinearLayout, register: int, lane: int, warp: int) -> int:
-    """The element at a place of a one-dimensional layout."""
-    value = 0
-    for name, index in ((REGISTER, register), (LANE, lane), (WARP, warp)):
-        for bit, column in enumerate(layout.columns(name)):
-            value ^= column if index >> bit & 1 else 0
-    return value
+@functools.lru_cache(4)
+def held(layout: LinearLayout, lanes: int, warps: int) -> list[list[int]]:
+    """The elements of each thread's registers, by a one-dimensional layout. Nobody changes them."""
+    counts = (REGISTER, layout.in_dim_size(REGISTER)), (LANE, lanes), (WARP, warps)
+    own, lane, warp = ([linear(layout.columns(name), n) for n in range(count)] for name, count in counts)
+    return [[element ^ here ^ there for element in own] for there in warp for here in lane]
 
 
 def parity(x: int) -> int:

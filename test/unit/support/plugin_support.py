@@ -181,11 +181,7 @@ def fake_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def triton_state() -> dict[str, object]:
     """Every attribute of Triton's that the plugin may touch, by identity, and whether it is there at all."""
-    owners: dict[str, object] = {
-        "runtime knobs": knobs.runtime,
-        "jit": jit,
-        "JITFunction": jit.JITFunction,
-    }
+    owners: dict[str, object] = {"runtime knobs": knobs.runtime, "jit": jit, "JITFunction": jit.JITFunction}
     for name, backend in backends.items():
         owners[f"{name} class"] = backend.compiler
         owners[f"{name} module"] = sys.modules[backend.compiler.__module__]

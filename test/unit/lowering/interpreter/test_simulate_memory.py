@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -397,7 +398,7 @@ def test_wavefronts_against_a_direct_count() -> None:
             words = {
                 (address + byte) // 4 for address in addresses[start : start + phase] for byte in range(width)
             }
-            taken += max(sum(word % banks == bank for word in words) for bank in range(banks))
+            taken += max(Counter(word % banks for word in words).values())
             fewest += -(-len(words) // banks)
         assert counted(addresses, width, phase, banks) == (taken, fewest)
 

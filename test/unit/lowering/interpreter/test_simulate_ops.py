@@ -92,12 +92,7 @@ def test_shift(name: str, type_: str) -> None:
     %r0 = llvm.{name} %a0, %amount : {type_}
     %r1 = llvm.{name} %a0, %three : {type_}"""
     shift = SHIFTS[name]
-    check(
-        body,
-        [type_] * 2,
-        [type_] * 2,
-        lambda a, b: (low(shift(a, b % n, n), n), low(shift(a, 3, n), n)),
-    )
+    check(body, [type_] * 2, [type_] * 2, lambda a, b: (low(shift(a, b % n, n), n), low(shift(a, 3, n), n)))
 
 
 @pytest.mark.parametrize("type_", ["i1", "i8", "i32", "i64"])
@@ -116,12 +111,7 @@ def test_icmp_and_select(name: str, type_: str) -> None:
 
 @pytest.mark.parametrize("type_", ["i32", "i64"])
 def test_count_ones(type_: str) -> None:
-    check(
-        f"%r0 = llvm.intr.ctpop(%a0) : ({type_}) -> {type_}",
-        [type_],
-        [type_],
-        lambda a: (a.bit_count(),),
-    )
+    check(f"%r0 = llvm.intr.ctpop(%a0) : ({type_}) -> {type_}", [type_], [type_], lambda a: (a.bit_count(),))
 
 
 @pytest.mark.parametrize(("narrow", "wide"), [("i1", "i8"), ("i8", "i32"), ("i16", "i64"), ("i32", "i64")])
@@ -130,12 +120,7 @@ def test_extend_and_truncate(narrow: str, wide: str) -> None:
     body = f"""%r0 = llvm.zext %a0 : {narrow} to {wide}
     %r1 = llvm.sext %a0 : {narrow} to {wide}
     %r2 = llvm.trunc %a1 : {wide} to {narrow}"""
-    check(
-        body,
-        [narrow, wide],
-        [wide, wide, narrow],
-        lambda a, b: (a, low(signed(a, n), w), low(b, n)),
-    )
+    check(body, [narrow, wide], [wide, wide, narrow], lambda a, b: (a, low(signed(a, n), w), low(b, n)))
 
 
 def test_pointers_and_integers() -> None:
@@ -202,12 +187,7 @@ def test_vector_arithmetic_and_dense_constants() -> None:
     %f = llvm.mlir.constant(dense<1.0> : vector<2xf16>) : vector<2xf16>
     %r0 = llvm.bitcast %s : vector<2xi16> to i32
     %r1 = llvm.bitcast %f : vector<2xf16> to i32"""
-    check(
-        body,
-        ["i32"],
-        ["i32", "i32"],
-        lambda a: (low(a + 5, 16) | low((a >> 16) - 1, 16) << 16, 0x3C003C00),
-    )
+    check(body, ["i32"], ["i32", "i32"], lambda a: (low(a + 5, 16) | low((a >> 16) - 1, 16) << 16, 0x3C003C00))
 
 
 @pytest.mark.parametrize(

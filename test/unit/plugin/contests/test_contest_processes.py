@@ -158,8 +158,7 @@ def test_the_surroundings_of_a_job_are_the_workers(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "program",
-    ["exit 1", "cat /dev/null", "echo not an answer >&{answers}", "sleep 60", "sleep 60 & exit 1"],
+    "program", ["exit 1", "cat /dev/null", "echo not an answer >&{answers}", "sleep 60", "sleep 60 & exit 1"]
 )
 def test_a_process_that_dies_or_hangs_is_lost(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(workers, "PATIENCE", 1.0)
