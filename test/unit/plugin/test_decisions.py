@@ -279,11 +279,7 @@ def test_a_decision_for_stock_gives_what_stock_gives(own: DecisionFile) -> None:
     ("name", "target"),
     [
         *((name, (CUDA, HIP)[number % 2]) for number, name in enumerate(VARIANTS) if name != "stock"),
-        ("lavish", CUDA),
-        ("second+bounded+thrifty", CUDA),
-        ("layouts+unbounded+lavish", CUDA),
-        ("stock+thrifty", CUDA),
-        ("stock+lavish", HIP),
+        ("bounded", CUDA),
     ],
     ids=lambda one: getattr(one, "backend", one),
 )
@@ -340,7 +336,7 @@ def test_options_that_ttgir_does_not_show_are_known() -> None:
         assert names <= shown | set(decisions.UNSEEN), target
 
 
-@pytest.mark.parametrize("name", ["fastest", "shifted16", "stock+shifted48", "second+shifted80"])
+@pytest.mark.parametrize("name", ["fastest", "second", "stock+lavish", "lower+bounded"])
 def test_a_variant_that_there_is_not_is_no_decision(name: str, own: DecisionFile) -> None:
     """Such as those of other versions of this package, in a file that was edited or set by hand."""
     decide(own, name)
@@ -481,8 +477,6 @@ def test_a_variant_has_the_names_of_options() -> None:
             assert replace(Options(), **(each.changes or {})) == changed
     with pytest.raises(ValueError, match="no variant 'fastest'; there are stock, ours"):
         variant("fastest")
-    with pytest.raises(ValueError, match=r"'second\+third': 'third' does not combine with 'second'"):
-        variant("second+third")
     with pytest.raises(ValueError, match="no variant ''"):
-        variant("ours+")
+        variant("")
     assert setting.Options().undecided

@@ -42,8 +42,8 @@ for key, speeds in SPEEDS.items():
         continue
     time.sleep(lasts)
     if speeds == "crash":
-        if (key, "second") not in skip:
-            record(kernel=key, begin="second")
+        if (key, "lower") not in skip:
+            record(kernel=key, begin="lower")
             __import__("os").abort()
         speeds = {"stock": 1.0, "ours": 1.2}
     if speeds == "varies":
@@ -63,10 +63,10 @@ record(launches={key: number for number, key in enumerate(SPEEDS, 1)})
 sys.exit(plan["arguments"] == ["fail"] and 3)
 '''
 SPEEDS: dict[str, Any] = {
-    "matmul-1": {"stock": 1.0, "ours": 1.25, "second": 1.5},
+    "matmul-1": {"stock": 1.0, "ours": 1.25, "lower": 1.5},
     "softmax-1": {"stock": 1.0, "ours": 0.8},
     "norm-1": {"stock": 1.0, "ours": 1.1},
-    "copy-1": {"stock": 1.0, "ours": 1.0, "lower": 1.0005},
+    "copy-1": {"stock": 1.0, "ours": 1.0, "layouts": 1.0005},
 }
 
 
@@ -109,4 +109,4 @@ def decided(file: DecisionFile | None = None) -> dict[str, str]:
     return {each.name: each.variant for each in (file or DecisionFile(decisions.default_file())).read()}
 
 
-ALL = {"matmul": "second", "softmax": "stock", "norm": "ours", "copy": "stock"}
+ALL = {"matmul": "lower", "softmax": "stock", "norm": "ours", "copy": "stock"}

@@ -56,7 +56,7 @@ def test_of_two_runs_on_one_day_the_later_counts(
 ) -> None:
     exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
     for at, file, speed in ((1, other, 1.5), (2, decisions.default_file(), 1.1)):
-        play.speeds["matmul-1"] = SPEEDS["matmul-1"] | {"second": speed}
+        play.speeds["matmul-1"] = SPEEDS["matmul-1"] | {"lower": speed}
         monkeypatch.setattr(journal, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
         command.tune(script, decisions=file)
     capsys.readouterr()

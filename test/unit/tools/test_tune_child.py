@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from measuring_support import FakeCuda, cuda
-from plugin_support import compile_kernel, double, row_sums
+from plugin_support import compile_kernel, double, transpose
 
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
@@ -23,7 +23,7 @@ from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.launches import Launch
 from triton_linear.tools.tune import figures
-from triton_linear.variants import VARIANTS, refinements, variant
+from triton_linear.variants import VARIANTS, variant
 
 __all__ = ["cuda"]
 
@@ -72,14 +72,14 @@ def speeds(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, tmp_path: Path) -> d
     return taken
 
 
-def code_of(name: str, kernel: Any = row_sums) -> bytes:
+def code_of(name: str, kernel: Any = transpose) -> bytes:
     """The code of a kernel in a variant."""
     options = variant(name).of(Options(decisions="none", keyed=True))
     with pinned(options):
         return bytes(compile_kernel(kernel).kernel)
 
 
-def visited(tmp_path: Path, kernel: Any = row_sums, **plan: Any) -> list[dict[str, Any]]:
+def visited(tmp_path: Path, kernel: Any = transpose, **plan: Any) -> list[dict[str, Any]]:
     """The records of a child that is shown one launch of a kernel."""
     path = tmp_path / "records.jsonl"
     plan = {"modes": list(VARIANTS), "contest": True} | plan
@@ -97,13 +97,13 @@ def ended(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    speeds[code_of("second")] = 50.0
+    speeds[code_of("bounded")] = 50.0
     speeds[code_of("ours")] = 80.0
     record = ended(visited(tmp_path))
     (kernel,) = figures.tuned(
-        figures.contested([{"kernel": record["kernel"], "name": "row_sums", "grid": [4]}, record])
+        figures.contested([{"kernel": record["kernel"], "name": "transpose", "grid": [4]}, record])
     )
-    assert (kernel.variant, kernel.ratio.ratio) == ("second", 2.0)
+    assert (kernel.variant, kernel.ratio.ratio) == ("bounded", 2.0)
     assert kernel.ours is not None and kernel.ours.ratio == 1.25
     assert (kernel.circumstances.gpu, kernel.circumstances.target) == ("Some GPU", "cuda:90")
     about = kernel.circumstances
@@ -114,14 +114,14 @@ def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]
     )
     assert not kernel.exact
     with pinned(Options(decisions="none", keyed=True)) as reports:
-        compile_kernel(row_sums, width=32)
-        compile_kernel(row_sums)
+        compile_kernel(transpose, width=32)
+        compile_kernel(transpose)
     assert kernel.circumstances.kernel in {report.key for report in reports} | {record["digest"]}
 
 
 @pytest.mark.parametrize("jobs", [3])
 def test_variants_are_compiled_beside_each_other(tmp_path: Path, speeds: dict[bytes, float], jobs: int) -> None:
-    speeds[code_of("lower")] = 50.0
+    speeds[code_of("bounded")] = 50.0
     one_by_one = ended(visited(tmp_path))
     (tmp_path / "records.jsonl").unlink()
     records = visited(tmp_path, jobs=jobs)
@@ -182,82 +182,21 @@ def test_results_that_vary_by_themselves_decide_nothing(tmp_path: Path, speeds: 
 
 
 def test_a_kernel_with_nothing_to_do_has_no_contest(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    code_only = [name for name, each in VARIANTS.items() if not each.assembly]
-    assert ended(visited(tmp_path, double, modes=code_only))["problem"] == "nothing to do"
-
-
-def test_registers_of_a_kernel_with_nothing_to_do_are_compared(
-    tmp_path: Path, speeds: dict[bytes, float]
-) -> None:
-    speeds[code_of("stock+lavish", double)] = 50.0
-    record = ended(visited(tmp_path, double))
-    (kernel,) = figures.tuned(
-        figures.contested([{"kernel": record["kernel"], "name": "double", "grid": [4]}, record])
-    )
-    assert (kernel.variant, kernel.ratio.ratio, kernel.exact) == ("stock+lavish", 2.0, False)
-    speeds.clear()
-    (tmp_path / "records.jsonl").unlink()
-    assert ended(visited(tmp_path, double))["best"] == "stock"
-
-
-def test_the_fastest_variant_is_tried_with_other_registers(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    speeds[code_of("second")] = 50.0
-    speeds[code_of("second+thrifty")] = 40.0
-    speeds[code_of("ours")] = 80.0
-    record = ended(visited(tmp_path))
-    assert record["best"] == "second+thrifty"
-    assert set(record["second"][0]) == {"stock", "ours", "second+thrifty"}
-    assert record["first"]["second+thrifty"]["ratio"] == 2.5
-    assert record["alike"]["second+thrifty"] == "second+thrifty"
-
-
-def test_the_fastest_variant_is_combined_with_what_is_not_slower_than_ours(
-    tmp_path: Path, speeds: dict[bytes, float]
-) -> None:
-    speeds[code_of("thrifty")] = 50.0
-    speeds[code_of("second+thrifty")] = 40.0
-    speeds[code_of("ours")] = 80.0
-    speeds[code_of("second")] = 90.0
-    assert "second+thrifty" not in ended(visited(tmp_path))["alike"]
-    (tmp_path / "records.jsonl").unlink()
-    speeds[code_of("second")] = 80.0
-    record = ended(visited(tmp_path))
-    assert record["best"] == "second+thrifty"
-    assert record["first"]["second+thrifty"]["ratio"] == 2.5
-
-
-def test_a_combination_that_is_faster_is_combined_again(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    speeds[code_of("thrifty")] = 50.0
-    speeds[code_of("ours")] = speeds[code_of("second")] = 80.0
-    speeds[code_of("second+thrifty")] = 40.0
-    speeds[code_of("second+thrifty+plain")] = 25.0
-    record = ended(visited(tmp_path))
-    assert (record["best"], record["first"]["second+thrifty"]["ratio"]) == ("second+thrifty+plain", 2.5)
+    assert ended(visited(tmp_path, double))["problem"] == "nothing to do"
 
 
 def test_the_variant_of_a_checked_decision_is_measured(tmp_path: Path, speeds: dict[bytes, float]) -> None:
     """Even if another variant is the fastest, or only some are asked for."""
-    speeds[code_of("second+thrifty")] = 90.0
+    speeds[code_of("bounded")] = 90.0
     speeds[code_of("ours")] = 50.0
-    key = ended(visited(tmp_path))["digest"]
+    some: dict[str, Any] = {"modes": ["stock", "ours"]}
+    record = ended(visited(tmp_path, **some))
+    assert "bounded" not in record["first"]
     (tmp_path / "records.jsonl").unlink()
-    some: dict[str, Any] = {"modes": ["stock", "ours", "unbounded+lavish", "lavish"]}
-    assert "second+thrifty" not in ended(visited(tmp_path, **some))["first"]
-    (tmp_path / "records.jsonl").unlink()
-    record = ended(
-        visited(tmp_path, decided={key: ["second+thrifty", "ours", "shifted16"], "other": ["lower"]}, **some)
-    )
-    assert (record["best"], record["first"]["second+thrifty"]["ratio"]) == ("ours", 100 / 90)
-    assert "lower" not in record["alike"] and "unbounded+lavish" in record["alike"]
-
-
-def test_a_refinement_with_other_results_takes_no_part(tmp_path: Path, speeds: dict[bytes, float]) -> None:
-    speeds[code_of("second")] = 50.0
-    speeds[wrong := code_of("second+thrifty")] = 1.0
-    Given.wrong = {wrong}
-    records = visited(tmp_path)
-    assert {r["mode"] for r in records if "problem" in r} == {"second+thrifty"}
-    assert ended(records)["best"] == "second"
+    wanted = {record["digest"]: ["bounded", "ours", "shifted16"], "other": ["layouts"]}
+    record = ended(visited(tmp_path, decided=wanted, **some))
+    assert (record["best"], record["first"]["bounded"]["ratio"]) == ("ours", 100 / 90)
+    assert "layouts" not in record["alike"]
 
 
 def test_a_variant_that_fails_is_left_out(
@@ -287,7 +226,7 @@ def test_a_fault_ends_the_child_and_names_the_variant(
     def end(status: int) -> None:
         raise Ending(status)
 
-    code = code_of("second")
+    code = code_of("bounded")
     again = contest.again
 
     def faulting(kernel: Any, *rest: Any) -> Any:
@@ -300,12 +239,12 @@ def test_a_fault_ends_the_child_and_names_the_variant(
     with pytest.raises(Ending):
         visited(tmp_path)
     records = rounds.read_records(tmp_path / "records.jsonl")
-    assert rounds.done(records)[0][1] == "second"
-    assert rounds.unfinished(records, rounds.Ended(child.FAULT)) == (records[0]["kernel"], "second")
+    assert rounds.done(records)[0][1] == "bounded"
+    assert rounds.unfinished(records, rounds.Ended(child.FAULT)) == (records[0]["kernel"], "bounded")
     cuda.broken = ""
     (tmp_path / "records.jsonl").unlink()
     again_without = visited(tmp_path, skip=rounds.done(records))
-    assert not {"second", "third"} & set(ended(again_without)["alike"])
+    assert "bounded" not in ended(again_without)["alike"]
 
 
 def test_where_records_find_no_room_the_child_ends_and_says_so(
@@ -341,19 +280,13 @@ def test_where_no_variant_may_win_one_round_is_enough(
     for name in VARIANTS:
         if name != "stock":
             speeds[code_of(name)] = 101.0
-    refined = {code_of(name) for name in refinements("stock", VARIANTS)} - {code_of("stock")}
-    for code in refined:
-        speeds[code] = 102.0
     assert ended(visited(tmp_path))["best"] == "stock"
-    assert parts == [
-        (len({code_of(name) for name in VARIANTS}), contest.FIRST),
-        (1 + len(refined), contest.SECOND),
-    ]
+    assert parts == [(len({code_of(name) for name in VARIANTS}), contest.FIRST)]
     parts.clear()
     (tmp_path / "records.jsonl").unlink()
-    speeds[code_of("second")] = speeds[code_of("ours")] = 50.0
+    speeds[code_of("bounded")] = speeds[code_of("ours")] = 50.0
     record = ended(visited(tmp_path))
-    assert record["best"] == "ours", "the earlier of equals, and its registers were compared already"
+    assert record["best"] == "ours", "the earlier of equals"
     assert parts == [(len(record["first"]), contest.FIRST), (3, contest.SECOND), (2, 1.0)]
 
 
