@@ -11,6 +11,7 @@ atomically, another last bit may mean another branch, another token, another loc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
@@ -102,6 +103,10 @@ def _is_extreme(op: Operation) -> bool:
     return all(user.name == names.SELECT and set(user.operands[1:]) == compared for user in users)
 
 
+FLOATS: Final = ("f", "bf")
+"""How the names of floats begin."""
+
+
 def element_of(value: Value) -> str:
     """The element type of a tensor, or the type of a scalar, as text."""
     type_ = value.type
@@ -110,7 +115,7 @@ def element_of(value: Value) -> str:
 
 def is_float(value: Value) -> bool:
     """True if a value is a float, or a tensor of floats."""
-    return element_of(value).startswith(("f", "bf"))
+    return element_of(value).startswith(FLOATS)
 
 
 def _may_decide(value: Value) -> bool:

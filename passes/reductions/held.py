@@ -27,12 +27,12 @@ from dataclasses import replace
 from math import prod
 
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.mlir_adapter import Operation, Type, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import shape_of
 from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.flow import reached, taken_by, terminator
-from triton_linear.passes.analysis.influence import compared_values, element_of, is_float
+from triton_linear.passes.analysis.influence import FLOATS, compared_values, element_of, is_float
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.planning import ctas_of
 from triton_linear.passes.operations.names import REDUCE, SCAN
@@ -120,10 +120,11 @@ def held_values(
     for value, others in forward.items():
         for other in others:
             backward.setdefault(other, []).append(value)
-    adding = [op for op in ops if _may_be_fused(op, facts(op).adds, nvidia)]
+    elements: dict[Type, str] = {}
+    adding = [op for op in ops if _may_be_fused(op, facts(op).adds, nvidia, elements)]
     if counting is not None:
         adding = [op for op in adding if any(result in counting for result in op.results)]
-    multiplying = [op for op in ops if _may_be_fused(op, facts(op).multiplies, nvidia)]
+    multiplying = [op for op in ops if _may_be_fused(op, facts(op).multiplies, nvidia, elements)]
     products = _reached((v for op in multiplying for v in op.results), forward)
     if any(_adds_two(op, products) for op in adding):
         return _all_values(ops)
@@ -141,12 +142,18 @@ def is_for_nvidia(module: Operation) -> bool:
     return "ttg.target" in attributes and str(attributes["ttg.target"].value).startswith("cuda:")
 
 
-def _may_be_fused(op: Operation, fused: Fused, nvidia: bool) -> bool:
-    """True if an operation of floats may be fused as the table says that its like are."""
+def _may_be_fused(op: Operation, fused: Fused, nvidia: bool, elements: dict[Type, str]) -> bool:
+    """True if an operation of floats may be fused as the table says that its like are. elements: the element of
+    each type that was met, as text."""
     if fused == "never":
         return False
-    elements = {element_of(value) for value in (*op.results, *op.operands) if is_float(value)}
-    return bool(elements) and (fused == "may" or not nvidia or "f64" in elements)
+    for value in (*op.results, *op.operands):
+        element = elements.get(value.type)
+        if element is None:
+            element = elements[value.type] = element_of(value)
+        if element.startswith(FLOATS) and (fused == "may" or not nvidia or element == "f64"):
+            return True
+    return False
 
 
 def _adds_two(op: Operation, products: set[Value]) -> bool:
