@@ -12,7 +12,6 @@ from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
     Block,
     FlatSymbolRefAttr,
-    InsertionPoint,
     Operation,
     RankedTensorType,
     StringAttr,
@@ -30,6 +29,7 @@ from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
+from triton_linear.passes.conversions.declare import Declarations
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.building import made
@@ -44,7 +44,7 @@ from triton_linear.passes.framework.planning import (
 )
 from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
 from triton_linear.passes.framework.verifiers import Verifier, every_gather_is_decided
-from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION, GATHER
+from triton_linear.passes.operations.names import CALL, CONVERT, GATHER
 from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
 
 _AGREE = "lanes that hold copies are to take that of the same one of them"
@@ -96,11 +96,10 @@ class LowerGathers(Planning):
         gpu = self.gpu(op, pass_)
         if gpu is None:
             return False
-        names = {inner.attributes["sym_name"].value for inner in ops if inner.name == FUNCTION}
         partial, raw = PartialCode.find(ops), accumulators(ops)
         choice = _Choice(gpu, self.scratch_limit, partial, ctas_of(op), warps_of(op))
         held = KeptBits.of(op, pass_, exact=self.exact).held
-        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), names, choice, pass_.plans)
+        stubs = _Stubs(Declarations.of(op, ops), choice, pass_.plans)
         left: list[DecidedGather] = []
         for gather in gathers:
             if ll.STOCK in gather.attributes:
@@ -254,8 +253,7 @@ class _Choice:
 class _Stubs:
     """The stubs of one module, and the calls of them."""
 
-    end: InsertionPoint
-    names: set[str]
+    declarations: Declarations
     choice: _Choice
     plans: Plans
     known: dict[tuple[Type, Type, int], str] = field(default_factory=dict)
@@ -288,43 +286,32 @@ class _Stubs:
 
     def symbol(self, gather: Operation, way: _Way, result: Type) -> str:
         """The stub for a gather."""
-        axis = gather.attributes["axis"].value
-        key = (way.source.type, way.index.type, axis)
+        key = way.source.type, way.index.type, gather.attributes["axis"].value
         if key not in self.known:
-            numbers = itertools.count(len(self.known))
-            name = next(n for n in (f"{GATHER_PREFIX}{number}" for number in numbers) if n not in self.names)
-            self.known[key] = name
-            self.names.add(name)
-            self.end.insert(self.declared(name, gather, way, result, axis))
+            self.known[key] = self.declared(gather, way, result)
         return self.known[key]
 
-    def declared(self, name: str, gather: Operation, way: _Way, result: Type, axis: int) -> Operation:
-        """The stub, in no block yet."""
-        source, index = way.source.type, way.index.type
-        context = gather.context
-        entries = []
+    def declared(self, gather: Operation, way: _Way, result: Type) -> str:
+        """The name of a new stub for a gather."""
+        source, index, axis = way.source.type, way.index.type, gather.attributes["axis"].value
         layouts = [self.choice.table.of(type_) for type_ in (source, index)]
-        held, asked = (
-            layout for layout in layouts if isinstance(layout, LinearLayout)
-        )  # or there were no plan
-        element, index_element = (element_type(str(type_.element_type)) for type_ in (source, index))
-        self.plans.stubs[name] = GatherStub(name, held, asked, axis, element, index_element, way.plan)
-        for attribute, layout_of, type_, layout in (
-            (ll.ELEMENT, ll.SOURCE, source, held),
-            (ll.INDEX_ELEMENT, ll.INDEX, index, asked),
-        ):
-            entries.append(f"{attribute} = {StringAttr.get(str(type_.element_type), context)}")
-            entries.append(f"{layout_of} = {ll.layout_text(layout)}")
-        entries.append(f"{ll.AXIS} = {axis} : i32")
-        entries.append(f"{ll.GATHER} = {StringAttr.get(way.plan.kind, context)}")
+        held, asked = (each for each in layouts if isinstance(each, LinearLayout))  # or there were no plan
+        names = [str(type_.element_type) for type_ in (source, index)]
+        attributes: dict[str, object] = {
+            ll.ELEMENT: StringAttr.get(names[0], gather.context),
+            ll.SOURCE: ll.layout_text(held),
+            ll.INDEX_ELEMENT: StringAttr.get(names[1], gather.context),
+            ll.INDEX: ll.layout_text(asked),
+            ll.AXIS: f"{axis} : i32",
+            ll.GATHER: StringAttr.get(way.plan.kind, gather.context),
+        }
         if self.choice.scratch_limit is not None:
-            entries.append(f"{ll.SCRATCH_LIMIT} = {self.choice.scratch_limit} : i64")
-        properties = (
-            f'function_type = ({source}, {index}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
-        )
-        attributes = ", ".join([*entries, "noinline = true"])
-        text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {gather.location}'
-        return Operation.parse(text, context=context)
+            attributes[ll.SCRATCH_LIMIT] = f"{self.choice.scratch_limit} : i64"
+        types = [source, index], result
+        name = self.declarations.declare(GATHER_PREFIX, len(self.known), types, attributes, gather)
+        element, index_element = map(element_type, names)
+        self.plans.stubs[name] = GatherStub(name, held, asked, axis, element, index_element, way.plan)
+        return name
 
 
 def _result_type(gather: Operation, index: Value) -> Type:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import (
-    FlatSymbolRefAttr,
-    InsertionPoint,
-    Operation,
-    StringAttr,
-    Type,
-)
+from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, Operation, StringAttr, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.loose import gives_loose_bytes, takes_loose_bytes
-from triton_linear.passes.conversions.stubs import ACCUMULATORS, CONVERSION_PREFIX, LOOSE, UNPACKS
+from triton_linear.passes.conversions.declare import Declarations
+from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, REGISTERS, Registers
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.building import made
@@ -33,7 +27,7 @@ from triton_linear.passes.framework.verifiers import (
     every_conversion_is_decided,
     no_convert_layout_left,
 )
-from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION
+from triton_linear.passes.operations.names import CALL, CONVERT
 from triton_linear.passes.reductions.held import is_for_nvidia
 
 
@@ -45,7 +39,7 @@ class OutlineConversions(Pass):
     and plan, behind all other functions. A stub has no body; `ll.source`, `ll.destination`, `ll.element` and
     `ll.plan` say what its calls are to do. A no-op stays a conversion, which Triton lowers to nothing.
     Calls that take the result of a dot of warp groups as it is, or bytes that arithmetic leaves one to a
-    register, have stubs of their own, by name.
+    register, have stubs of their own (`ll.accumulators`, `ll.loose`, `ll.unpacks`).
 
     Requires: every conversion is planned or left to Triton.
     Ensures: only no-ops and conversions left to Triton are left.
@@ -63,19 +57,18 @@ class OutlineConversions(Pass):
         ops = pass_.operations(op)
         raw, for_nvidia = accumulators(ops), is_for_nvidia(op)
 
-        def suffix_of(conversion: Operation) -> str:
+        def registers_of(conversion: Operation) -> Registers:
             if conversion.operands[0] in raw:
-                return ACCUMULATORS
+                return True, False, False
             if not for_nvidia or ll.PLAN not in conversion.attributes:
-                return ""
-            taken = LOOSE if takes_loose_bytes(conversion) else ""
-            return taken + (UNPACKS if gives_loose_bytes(conversion) else "")
+                return False, False, False
+            return False, takes_loose_bytes(conversion), gives_loose_bytes(conversion)
 
         # Told beforehand: the results of conversions are replaced on the way.
-        conversions = [(inner, suffix_of(inner)) for inner in ops if inner.name == CONVERT]
+        conversions = [(inner, registers_of(inner)) for inner in ops if inner.name == CONVERT]
         own = set[int]()
-        stubs = _Stubs(op, ops, pass_.plans)
-        for conversion, suffix in conversions:
+        stubs = _Stubs(Declarations.of(op, ops), pass_.plans)
+        for conversion, registers in conversions:
             if ll.STOCK in conversion.attributes:
                 reason = conversion.attributes[ll.STOCK].value
                 pass_.plans.conversions.append(_decided(conversion, own, STOCK, reason))
@@ -94,7 +87,7 @@ class OutlineConversions(Pass):
                     _decided(conversion, own, kind, "" if plan is None else plan.summary())
                 )
                 continue
-            symbol = stubs.symbol(conversion, plan, suffix)
+            symbol = stubs.symbol(conversion, plan, registers)
             detail = "" if plan is None else plan.summary()
             pass_.plans.conversions.append(_decided(conversion, own, kind, detail, symbol))
             _call(conversion, symbol)
@@ -128,46 +121,36 @@ def _call(conversion: Operation, symbol: str) -> None:
 class _Stubs:
     """The stubs of one module."""
 
-    module: Operation
-    ops: Sequence[Operation]
+    declarations: Declarations
     plans: Plans
     table: LayoutTable = field(default_factory=LayoutTable)
-    known: dict[tuple[Type, Type, str, str], str] = field(default_factory=dict)
-    names: set[str] = field(init=False)
+    known: dict[tuple[Type, Type, str, Registers], str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.names = {op.attributes["sym_name"].value for op in self.ops if op.name == FUNCTION}
-
-    def symbol(self, conversion: Operation, plan: Plan | None, suffix: str) -> str:
-        """The name of the stub for a conversion, which is declared if it is the first of its kind. `suffix`:
-        `ACCUMULATORS`, or `LOOSE` and `UNPACKS` as far as they hold."""
+    def symbol(self, conversion: Operation, plan: Plan | None, registers: Registers) -> str:
+        """The name of the stub for a conversion, which is declared if it is the first of its kind."""
         source, result = conversion.operands[0].type, conversion.results[0].type
-        recorded = str(conversion.attributes[ll.PLAN])
-        key = (source, result, recorded, suffix)
-        if key in self.known:
-            return self.known[key]
-        first = len(self.known)
-        numbered = (
-            f"{CONVERSION_PREFIX}{number}{suffix}" for number in range(first, first + len(self.names) + 1)
-        )
-        name = self.known[key] = next(name for name in numbered if name not in self.names)
-        self.names.add(name)
-        held, wanted = self.layout(source), self.layout(result)
-        end = InsertionPoint(self.module.regions[0].blocks[0])
-        end.insert(_declared(name, conversion, recorded, (held, wanted)))
-        if plan is not None:
-            element = element_of(source)
-            self.plans.stubs[name] = ConversionStub(
-                name,
-                held,
-                wanted,
-                element,
-                plan,
-                accumulators=suffix == ACCUMULATORS,
-                loose=suffix.startswith(LOOSE),
-                unpacks=suffix.endswith(UNPACKS),
-            )
-        return name
+        key = source, result, str(conversion.attributes[ll.PLAN]), registers
+        if key not in self.known:
+            name = self.known[key] = self.declared(conversion, registers)
+            if plan is not None:
+                layouts = self.layout(source), self.layout(result)
+                self.plans.stubs[name] = ConversionStub(name, *layouts, element_of(source), plan, *registers)
+        return self.known[key]
+
+    def declared(self, conversion: Operation, registers: Registers) -> str:
+        """The name of a new stub for a conversion."""
+        source, result = conversion.operands[0].type, conversion.results[0].type
+        attributes: dict[str, object] = {
+            ll.ELEMENT: StringAttr.get(str(source.element_type), conversion.context),
+            ll.SOURCE: ll.layout_text(self.layout(source)),
+            ll.DESTINATION: ll.layout_text(self.layout(result)),
+            ll.PLAN: conversion.attributes[ll.PLAN],
+        }
+        if ll.SCRATCH_LIMIT in conversion.attributes:
+            attributes[ll.SCRATCH_LIMIT] = conversion.attributes[ll.SCRATCH_LIMIT]
+        attributes |= {name: None for name, holds in zip(REGISTERS, registers, strict=True) if holds}
+        types = [source], result
+        return self.declarations.declare(CONVERSION_PREFIX, len(self.known), types, attributes, conversion)
 
     def layout(self, type_: Type) -> LinearLayout:
         """The layout of a tensor that is converted, which is known as there is a plan."""
@@ -175,19 +158,3 @@ class _Stubs:
         if not isinstance(layout, LinearLayout):
             raise ValueError(f"planned conversion has no layout for '{type_}'")
         return layout
-
-
-def _declared(name: str, conversion: Operation, plan: str, layouts: Sequence[LinearLayout]) -> Operation:
-    """The stub of `conversion`, in no block yet."""
-    source, result = conversion.operands[0].type, conversion.results[0].type
-    context = conversion.context
-    entries = [f"{ll.ELEMENT} = {StringAttr.get(str(source.element_type), context)}"]
-    for attribute, layout in zip((ll.SOURCE, ll.DESTINATION), layouts, strict=True):
-        entries.append(f"{attribute} = {ll.layout_text(layout)}")
-    entries.append(f"{ll.PLAN} = {plan}")
-    if ll.SCRATCH_LIMIT in conversion.attributes:
-        entries.append(f"{ll.SCRATCH_LIMIT} = {conversion.attributes[ll.SCRATCH_LIMIT]}")
-    properties = f'function_type = ({source}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
-    attributes = ", ".join([*entries, "noinline = true"])
-    text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{attributes}}} : () -> () {conversion.location}'
-    return Operation.parse(text, context=context)

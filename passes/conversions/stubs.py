@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -25,13 +26,11 @@ from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.operations.names import CALL, FUNCTION
 
 CONVERSION_PREFIX = "__ll_cvt_"
-ACCUMULATORS = "_accumulators"
-"""The suffix of the name of a stub whose calls take accumulators of `wgmma`."""
-
-LOOSE = "_loose"
-"""Part of the name of a stub whose calls take bytes that have a register each."""
-UNPACKS = "_unpacks"
-"""The suffix of the name of a stub whose calls give bytes a register each."""
+REGISTERS: Final = (ll.ACCUMULATORS, ll.LOOSE, ll.UNPACKS)
+"""Unit attributes of a stub: its calls take accumulators of `wgmma`; they take, or give, bytes that have a
+register each."""
+Registers = tuple[bool, bool, bool]
+"""Which of `REGISTERS` hold."""
 
 
 class StubError(ValueError):
@@ -130,16 +129,8 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     if plan is None or plan.kind != recorded:
         found = "none" if plan is None else f"'{plan.kind}'"
         raise StubError(f"stubs: @{name} was planned as '{recorded}', {target.name} gives {found}")
-    return ConversionStub(
-        name,
-        source,
-        destination,
-        element,
-        plan,
-        accumulators=name.endswith(ACCUMULATORS),
-        loose=name.removesuffix(UNPACKS).endswith(LOOSE),
-        unpacks=name.endswith(UNPACKS),
-    )
+    registers = (each in attributes for each in REGISTERS)
+    return ConversionStub(name, source, destination, element, plan, *registers)
 
 
 def _read_gather(

@@ -4,33 +4,45 @@ from __future__ import annotations
 
 from loose_kernels import module
 
+from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.lowering.plan.stubs import ConversionStub
+from triton_linear.lowering.target.targets import target
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
-from triton_linear.passes.conversions.stubs import LOOSE, UNPACKS
+from triton_linear.passes.conversions.stubs import REGISTERS, stubs_of
+from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
 
 
-def called(root: Module, gpu: str = "cuda:90") -> str:
-    """The stub of the only conversion."""
+def marks(root: Module, gpu: str = "cuda:90") -> set[str]:
+    """What the stub of the only conversion says of registers."""
     assert run_passes(root, [SelectLowering(gpu), OutlineConversions()]).succeeded
-    (call,) = [op for op in operations(root.operation) if op.name == "tt.call"]
-    return str(call.attributes["callee"].value)
+    (stub,) = [op for op in operations(root.operation) if ll.PLAN in op.attributes]
+    return {name for name in REGISTERS if name in stub.attributes}
 
 
 def test_bytes_of_arithmetic_are_loose() -> None:
-    assert LOOSE in called(module("i8"))
-    assert LOOSE in called(module("i8", beside=""))
-    assert LOOSE in called(module("i8", source="%a"))  # carried, and made by arithmetic
+    assert ll.LOOSE in marks(module("i8"))
+    assert ll.LOOSE in marks(module("i8", beside=""))
+    assert ll.LOOSE in marks(module("i8", source="%a"))  # carried, and made by arithmetic
 
 
 def test_bytes_for_arithmetic_are_unpacked() -> None:
-    assert called(module("i8")).endswith(LOOSE + UNPACKS)
-    assert called(module("i8", source="%x")).endswith(UNPACKS)
-    assert not called(module("i8", stored="%c")).endswith(UNPACKS)
+    assert marks(module("i8")) == {ll.LOOSE, ll.UNPACKS}
+    assert marks(module("i8", source="%x")) == {ll.UNPACKS}
+    assert ll.UNPACKS not in marks(module("i8", stored="%c"))
 
 
 def test_others_are_not() -> None:
-    assert LOOSE not in called(module("i8", source="%x"))
+    assert ll.LOOSE not in marks(module("i8", source="%x"))
     for root in (module("i1", beside=""), module("i16"), module("i32")):
-        assert not called(root).strip("@").removeprefix("__ll_cvt_").strip("0123456789")
+        assert not marks(root)
+
+
+def test_a_stub_that_is_read_says_what_it_said() -> None:
+    root = module("i8")
+    marks(root)
+    (stub,) = stubs_of(operations(root.operation), target("cuda:90"), Plans()).values()
+    assert isinstance(stub, ConversionStub)
+    assert (stub.accumulators, stub.loose, stub.unpacks) == (False, True, True)
