@@ -105,7 +105,7 @@ def row(triton: str, python: str, units: Sequence[str], jobs: int, logs: Path) -
     counts = f"{passed} passed, {failed} failed, {skipped} skipped"
     if reason:
         return _failed(triton, python, log, f"tests: {reason}", start, counts)
-    demo = [str(scripts / "triton-linear"), "demo", "--output", str(logs / f"demo-{triton}")]
+    demo = [str(scripts / "python"), "-m", "triton_linear.tools.demo", "--output", str(logs / f"demo-{triton}")]
     if units is UNITS and (reason := stopped(demo, DEMO_SECONDS, log, environment)):
         return _failed(triton, python, log, f"demo: {reason}", start, counts)
     fuzz = [str(scripts / "python"), "-m", "bench.fuzz", *FUZZ, "--jobs", str(jobs)]
