@@ -201,6 +201,9 @@ PROBES = (
         conversions,
     ),
     Probe(
-        "examples", "compiled with our code, which is run in the interpreter", "'triton-linear demo'", examples
+        "examples",
+        "compiled with our code, which is run in the interpreter",
+        "'python -m triton_linear.tools.demo'",
+        examples,
     ),
 )
