@@ -17,7 +17,7 @@ from bench.gpu_random.kernels import RandomCase, cluster_cases  # noqa: E402
 from bench.gpu_random.reductions import reduction_cases  # noqa: E402
 from bench.gpu_random.run import build  # noqa: E402
 from triton_linear.lowering.emit import machines  # noqa: E402
-from triton_linear.ptxas.cubin import decoded  # noqa: E402
+from triton_linear.tools.diff.loops import decoded  # noqa: E402
 
 OPCODE = 0x1FF
 LOAD, ARRIVE = 0x180, 0x1C7

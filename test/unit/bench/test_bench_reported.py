@@ -22,7 +22,8 @@ from bench.reported import case as cases_are
 from bench.reported import counts, dry, kernels_packed, measure, packed, reasons, releases, report, run
 from bench.reported.cases import CASES
 from triton_linear.dialect import triton_versions
-from triton_linear.ptxas.cubin import loops, usage
+from triton_linear.ptxas.cubin import usage
+from triton_linear.tools.diff.loops import loops
 from triton_linear.tools.explain.pack import packings
 
 CALLED = {case.name: case for case in CASES}

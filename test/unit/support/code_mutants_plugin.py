@@ -16,7 +16,7 @@ SPILLS = "test/unit/plugin/test_plugin_spills.py"
 
 MUTANTS: tuple[CodeMutant, ...] = (
     CodeMutant(
-        "plugin/ptxas/cubin.py",
+        "tools/diff/loops.py",
         "_branches",
         "words >> 47 << 48",
         "words >> 48 << 48",
@@ -24,7 +24,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{CUBIN}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
     ),
     CodeMutant(
-        "plugin/ptxas/cubin.py",
+        "tools/diff/loops.py",
         "clocks_after",
         "(high >> 41) & 15",
         "(high >> 41) & 7",
@@ -32,7 +32,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{CUBIN}::test_clocks_of_loops_are_what_nvidia_s_tool_shows[attention]",),
     ),
     CodeMutant(
-        "plugin/ptxas/cubin.py",
+        "tools/diff/loops.py",
         "_branches",
         "capability in _SINCE_9",
         "True",
@@ -40,7 +40,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{CUBIN}::test_loops_are_those_that_nvidia_s_tool_shows[80]",),
     ),
     CodeMutant(
-        "plugin/ptxas/cubin.py",
+        "tools/diff/loops.py",
         "loops_of",
         "_leads(*loop, branches, leaving)",
         "True",
@@ -48,7 +48,7 @@ MUTANTS: tuple[CodeMutant, ...] = (
         (f"{CUBIN}::test_a_branch_back_makes_a_loop_if_its_target_leads_to_it",),
     ),
     CodeMutant(
-        "plugin/ptxas/cubin.py",
+        "tools/diff/loops.py",
         "_leaves",
         "high & _CONDITION == _UNCONDITIONAL",
         "True",
