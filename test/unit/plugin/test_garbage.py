@@ -129,15 +129,15 @@ def test_no_garbage_is_collected_while_passes_run(tmp_path: object) -> None:
 @pytest.mark.parametrize("switch", ["disable", "enable"])
 def test_a_collector_that_is_off_is_known_to_be_held_back(monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
     """In a child that another thread forks right then it goes on."""
-    holder, turn = garbage._Holder(), getattr(gc, switch)
+    turn = getattr(gc, switch)
     known: list[bool] = []
 
     def seen() -> None:
-        known.append(holder._stopped)
+        known.append(garbage._stopped)
         turn()
 
     monkeypatch.setattr(gc, switch, seen)
-    with holder.block():
+    with held_back():
         pass
     assert known == [True]
     assert gc.isenabled()
