@@ -14,7 +14,7 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton_linear import setting, stage
 from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
-from triton_linear.kept import comparisons, registers
+from triton_linear.kept import assembly
 from triton_linear.lowering.target.targets import target
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
@@ -101,7 +101,7 @@ def test_registers_that_were_measured_are_not_those_of_an_instrumented_kernel(
 
 
 def test_results_on_disk_are_those_of_one_threshold_and_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((comparisons, "KeptComparisons"), (registers, "KeptDirectives")):
+    for module, name in ((assembly, "KeptComparisons"), (assembly, "KeptDirectives")):
         kept, keys = getattr(module, name), list[str]()
 
         def seen(how: Any, kept: Any = kept, keys: list[str] = keys) -> Any:
@@ -158,13 +158,13 @@ def test_variants_of_different_parts_combine() -> None:
 
 def test_directives_of_a_decision_are_kept_for_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options in force are the same, whatever is decided."""
-    found, kept = list[Any](), registers.KeptDirectives
+    found, kept = list[Any](), assembly.KeptDirectives
 
     def seen(how: Any) -> Any:
         found.append(how)
         return kept(how)
 
-    monkeypatch.setattr(registers, "KeptDirectives", seen)
+    monkeypatch.setattr(assembly, "KeptDirectives", seen)
     with pinned(Options(decisions="none", keyed=True)) as reports:
         compile_kernel(row_sums)
     key = (reports[0].key, "cuda:90", ptxas_version("cuda:90"))
