@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 
-from triton_linear.blocks import Blocks
+from triton_linear.dialect.blocks import Blocks
 
 _stopped = False
 

@@ -34,8 +34,9 @@ _SAID: Final = 300
 """Characters of what a process said last."""
 
 _START: Final = (
-    "import sys; sys.path[:] = {path!r}; from triton_linear.contests.workers import work; "
-    "work({jobs}, {answers}, {patience})"
+    "import os, sys; os.nice({nice}); sys.path[:] = {path!r}; "
+    "from triton_linear.contests.workers import work; from triton_linear.contest_job import answer_to; "
+    "work(answer_to, {jobs}, {answers}, {patience})"
 )
 """What a process runs: it imports what this one does, whatever lies in the current folder."""
 
@@ -51,16 +52,13 @@ Command = Callable[[int, int], tuple[str, ...]]
 
 def command(jobs: int, answers: int) -> tuple[str, ...]:
     """What starts a worker."""
-    text = _START.format(path=list(sys.path), jobs=jobs, answers=answers, patience=PATIENCE)
+    text = _START.format(nice=_NICE, path=list(sys.path), jobs=jobs, answers=answers, patience=PATIENCE)
     return (sys.executable, "-c", text)
 
 
-def work(jobs: int, answers: int, patience: float) -> None:
-    """Answer jobs until their pipe ends. jobs, answers: the ends of the pipes. patience: seconds for a job,
-    after which this process ends."""
-    os.nice(_NICE)
-    from triton_linear.contest_job import answer_to
-
+def work(answer_to: Callable[[Any], object], jobs: int, answers: int, patience: float) -> None:
+    """Answer jobs until their pipe ends, each by `answer_to`. jobs, answers: the ends of the pipes. patience:
+    seconds for a job, after which this process ends."""
     with os.fdopen(jobs, "rb") as given, os.fdopen(answers, "wb") as told:
         while True:
             try:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from triton_linear.blocks import Blocks
+from triton_linear.dialect.blocks import Blocks
 
 _own = threading.local()
 

@@ -14,13 +14,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.interfaces import Metadata
 from triton_linear.kept import store
 from triton_linear.kept.assembly import KeptDirective, KeptDirectives
 from triton_linear.ptxas.advice import BOUND, CTAS, advise, limits_of, serves
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.output import held_back
-from triton_linear.ptxas.veto import Stage
+from triton_linear.ptxas.veto import Metadata, Stage
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target

@@ -12,15 +12,15 @@ measure (`contest`). The results of comparisons are kept on disk (`kept.assembly
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.interfaces import Metadata
 from triton_linear.ptxas.advice import MORE
 from triton_linear.ptxas.output import held_back
 
+Metadata = MutableMapping[str, Any]
 Stage = Callable[[object, Metadata], object]
 _SCRATCH: Final = re.compile(r"^\s*\.private_segment_fixed_size:\s*(\d+)\s*$", re.M)
 """Bytes for each thread, in the metadata of a kernel (LLVM's guide for AMDGPU, code object metadata)."""
