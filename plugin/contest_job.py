@@ -21,7 +21,7 @@ from triton_linear.environment import VARIABLE
 from triton_linear.kept import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, Units
+from triton_linear.unit_arguments import NO_UNITS, UnitArguments
 from triton_linear.wrapping import target_name
 
 FIRST: Final = "ttgir"
@@ -119,7 +119,7 @@ class Job:
     name: str
     ttgir: str
     ttir: str
-    units: Units
+    units: UnitArguments
     options: Mapping[str, Any]
     metadata: Mapping[str, Any]
     target: Any
@@ -140,7 +140,7 @@ class Answer:
     reports: tuple[Report, ...] = ()
 
 
-def key_of(stock: str, setting: Setting, units: Units = NO_UNITS) -> str:
+def key_of(stock: str, setting: Setting, units: UnitArguments = NO_UNITS) -> str:
     """The key of our version of a kernel. stock: Triton's own key of the kernel. units: the arguments that are
     1 in each launch of it."""
     specialised = f"-{units.parameters}" if units.parameters else ""
@@ -152,7 +152,7 @@ def _digest(binary: bytes) -> str:
     return hashlib.sha256(binary).hexdigest()
 
 
-def job_of(kernel: Any, options: Any, key: str, setting: Options, units: Units = NO_UNITS) -> Job | str:
+def job_of(kernel: Any, options: Any, key: str, setting: Options, units: UnitArguments = NO_UNITS) -> Job | str:
     """The job for our version of a kernel of stock Triton's (`CompiledKernel`); or why a worker cannot do it.
     options: those of the backend."""
     surroundings = Surroundings.here()

@@ -34,7 +34,7 @@ from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Given, Listener, Options, Setting, options_of, takes_options
 from triton_linear.state import State
-from triton_linear.unit_arguments import Units
+from triton_linear.unit_arguments import UnitArguments
 from triton_linear.wrapping import are_own, wrap_stages
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def _may_contest(setting: Setting, given: Mapping[str, Any]) -> bool:
     )
 
 
-def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any], units: Units) -> None:
+def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any], units: UnitArguments) -> None:
     """Begin the contest of a kernel of stock Triton's. given: the arguments of `_do_compile` by name."""
     from triton_linear.contest import Place
 
