@@ -60,12 +60,7 @@ class Contests:
         self._revisits = revisits or Revisits()
 
     def enter(
-        self,
-        kernel: Any,
-        options: Any,
-        setting: Setting,
-        place: Place,
-        units: UnitArguments = NO_UNITS,
+        self, kernel: Any, options: Any, setting: Setting, place: Place, units: UnitArguments = NO_UNITS
     ) -> None:
         """Begin the contest of a kernel, now or when ours is compiled.
 

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from triton_linear.dialect.verdicts import folder
+from triton_linear.dialect.whole_files import write_whole
 
 if TYPE_CHECKING:
     import sqlite3
@@ -292,13 +293,7 @@ def file_of(place: str) -> Path:
     if hashlib.sha256(content).hexdigest() != digest:
         raise DecisionError(f"{address}: is not the file with the SHA-256 {digest}")
     try:
-        import tempfile
-
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".decisions-", dir=kept.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, kept)
+        write_whole(kept, content)
     except OSError as error:
         raise DecisionError(f"{kept}: {error.strerror or error}") from error
     return kept

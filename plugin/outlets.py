@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from pathlib import Path
 
@@ -78,15 +77,9 @@ def _dump(folder: Path, kernel: str, target: str, before: str, after: str) -> No
     threads and processes may read or write it.
     """
     import hashlib
-    import tempfile
+
+    from triton_linear.dialect.whole_files import write_whole
 
     digest = hashlib.sha256(f"{target}\0{before}".encode()).hexdigest()[:12]
-    folder.mkdir(parents=True, exist_ok=True)
     for side, text in (("before", before), ("after", after)):
-        path = folder / f"{kernel[:_LONGEST]}-{digest}.{side}.ttgir"
-        with tempfile.NamedTemporaryFile(
-            "w", dir=folder, prefix=path.name, delete=False, encoding="utf-8"
-        ) as unfinished:
-            unfinished.write(text)
-        os.chmod(unfinished.name, 0o644)
-        os.replace(unfinished.name, path)
+        write_whole(folder / f"{kernel[:_LONGEST]}-{digest}.{side}.ttgir", text.encode())

@@ -17,7 +17,6 @@ import functools
 import hashlib
 import json
 import os
-import secrets
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,6 +24,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from triton_linear.dialect.whole_files import write_whole
 
 FOLDER = "triton_linear"
 """The store's folder in Triton's cache. Triton's own folders have digests as names."""
@@ -69,24 +70,15 @@ def write(name: str, entry: Mapping[str, Any]) -> None:
 
     Requires: JSON can represent the entry.
     """
-    temporary = None
     with suppress(Exception):
         body = zlib.compress(json.dumps(entry).encode(), _LEVEL)
         if len(body) > ENTRY_BYTES:
             return
         checksum = hashlib.sha256(body).digest()
         path = _path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with temporary.open("xb") as file:  # with the permissions of Triton's own files
-            file.write(checksum + body)
-        os.replace(temporary, path)
-        temporary = None
+        write_whole(path, checksum + body)
         if _measures_folder(checksum, len(body)):
             _shrink(path.parent)
-    if temporary is not None:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 Value = TypeVar("Value")
