@@ -91,13 +91,13 @@ class Options:
     occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
     reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
     dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
-    only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`) separated by colons. Stock Triton
-    compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
+    only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`), a list or between colons. Stock
+    Triton compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
     decisions: the file or URL of measured decisions to follow; "" for the user's own file, "none" for none.
     exact: give the bits that stock Triton gives: no float sum is reordered and no rounding is moved.
     autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without it.
-    passes: user passes, which run before or after ours.
-    gluon: patterns of the Gluon kernels whose layouts may be changed; "*" for all.
+    passes: your own passes (`ttgir_pass`), or names of files that define some; they run before or after ours.
+    gluon: patterns of the Gluon kernels whose layouts may be changed; "*" or True for all.
     report: a file to which each compile appends its report as a line of JSON; "" for none.
     cache: keep the results of a compile on disk, and reuse them.
     wait: a first launch waits until the plugin has compiled the kernel. False: it runs stock Triton's, ours is
