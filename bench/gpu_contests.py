@@ -31,7 +31,7 @@ from triton_linear import contest
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.kept import store
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import Units
+from triton_linear.unit_arguments import UnitArguments
 
 from .harness import report, results
 from .harness.contests import units_of
@@ -121,7 +121,7 @@ def kernel_of(function: Any) -> Any:
     return kernel
 
 
-def contested(kernel: Any, units: Units) -> float:
+def contested(kernel: Any, units: UnitArguments) -> float:
     """Wait until launches take turns, or until it is known that both kernels are the same; the seconds."""
     _, name = contest.of_ours(kernel, Setting(Options(wait=False)), units)
     start = time.monotonic()

@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Final
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.whole_files import write_whole
 
 TRIAL: Final = "TRITON_LINEAR_TRIAL"
 """The environment variable by which `doctor` makes its own processes accept the version that it tests."""
@@ -140,17 +140,7 @@ def keep(verdict: Verdict) -> Path:
     Ensures: a concurrent reader sees the old file or the new one. Raises OSError if it cannot be written.
     """
     path = verdict.file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=".doctor-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(verdict), file, indent=1)
-            file.write("\n")
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    write_whole(path, f"{json.dumps(asdict(verdict), indent=1)}\n".encode())
     return path
 
 

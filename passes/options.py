@@ -21,7 +21,6 @@ class PipelineOptions:
     exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
     staged: stage accesses to shared memory through another layout if that is cheaper; needs `lower`.
     free: for measuring: conversions of floats cost nothing and give garbage; no other pass runs.
-    free_only: the number of the only conversion that is free; None: all are.
     without: for measuring: the name of a pass to leave out.
     """
 
@@ -32,7 +31,6 @@ class PipelineOptions:
     exact: bool = False
     staged: bool = True
     free: bool = False
-    free_only: int | None = None
     without: str = ""
     layouts: bool = True
 

@@ -50,7 +50,7 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     layouts, and writing them takes a third of the time.
     """
     if options.free:
-        return [FreeConversions(options.free_only), OutlineConversions()]
+        return [FreeConversions(), OutlineConversions()]
     limit, exact = options.scratch_limit, options.exact
     passes: list[Pass] = [AwaitOperands()]
     if options.splits_reductions:

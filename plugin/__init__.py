@@ -23,20 +23,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "install": "hook",
-    "uninstall": "hook",
-    "enabled": "hook",
-    "last_report": "report",
-    "DecisionWarning": "decisions",
-    "EnvironmentWarning": "environment",
-    "FallbackWarning": "report",
-    "LimitWarning": "report",
-    "PassError": "user_passes",
-    "Report": "report",
-    "ReportWarning": "report",
-    "ttgir_pass": "user_passes",
+_NAMES = {
+    "decisions": ("DecisionWarning",),
+    "environment": ("EnvironmentWarning",),
+    "hook": ("enabled", "install", "uninstall"),
+    "report": ("FallbackWarning", "LimitWarning", "Report", "ReportWarning", "last_report"),
+    "user_passes": ("PassError", "ttgir_pass"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DecisionWarning",

@@ -16,16 +16,22 @@ When no such setting is in force any more, methods and caches are restored.
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from triton_linear.patch import Patch
-from triton_linear.report import LimitWarning
-from triton_linear.tuned_configs import MARK, OFF, mark_of, marked, with_and_without
+from triton_linear.tuned_configs import (
+    MARK,
+    OFF,
+    mark_of,
+    marked,
+    missing,
+    warn_unsupported,
+    with_and_without,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from triton_linear.setting import Setting
@@ -33,14 +39,13 @@ if TYPE_CHECKING:
 _ConfigCache = dict[Any, Any]
 """`Autotuner.cache`: the chosen configuration for each key."""
 
-_PARAMETERS = {
+_METHODS = {
     "run": ("self", "args", "kwargs"),
     "prune_configs": ("self", "kwargs"),
     "_bench": ("self", "args", "config", "meta"),
 }
-"""The parameters of the wrapped methods of `Autotuner` in supported releases."""
-_RUN = ("self", "args", "grid", "warmup", "kwargs")
-"""The parameters of `JITFunction.run`."""
+_RUN = {"run": ("self", "args", "grid", "warmup", "kwargs")}
+"""The parameters of the wrapped methods of `Autotuner` and `JITFunction` in supported releases."""
 
 
 class Switch(Protocol):
@@ -105,8 +110,7 @@ class Autotuning:
         if not self._reason or self._warned:
             return
         self._warned = True
-        text = f"measuring both ways does nothing for triton.autotune: {self._reason}"
-        warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=3)
+        warn_unsupported("triton.autotune", self._reason)
 
     def forked(self) -> None:
         """Called in a child process: make a new lock, as the thread that held the old one may not exist
@@ -117,12 +121,15 @@ class Autotuning:
         from triton.runtime.autotuner import Autotuner  # type: ignore[import-untyped, unused-ignore]
         from triton.runtime.jit import JITFunction  # type: ignore[import-untyped, unused-ignore]
 
-        self._reason = _unsupported_reason(Autotuner, JITFunction)
-        if self._reason:
+        if lacking := missing(Autotuner, _METHODS):
+            self._reason = f"its autotuner has no {lacking}"
+        elif lacking := missing(JITFunction, _RUN):
+            self._reason = f"its kernels have no {lacking}"
+        if lacking:
             return ()
         return (
-            Patch(Autotuner, "prune_configs", self._wrap_prune_configs(Autotuner.prune_configs)),
-            Patch(Autotuner, "_bench", self._wrap_bench(Autotuner._bench)),
+            Patch(Autotuner, "prune_configs", wrapped(Autotuner.prune_configs, self._prune_configs)),
+            Patch(Autotuner, "_bench", wrapped(Autotuner._bench, self._bench)),
             Patch(Autotuner, "run", self._wrap_autotuner_run(Autotuner.run)),
             Patch(JITFunction, "run", self._wrap_jit_run(JITFunction.run)),
         )
@@ -131,35 +138,29 @@ class Autotuning:
         setting = self._switch.current()
         return setting is not None and setting.options.autotunes
 
-    def _wrap_prune_configs(self, stock: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-        @functools.wraps(stock)
-        def prune_configs(tuner: Any, kwargs: Any) -> list[Any]:
-            configs = stock(tuner, kwargs)
-            self._trial.timings = {}
-            self._trial.doubled = len(configs) > 1 and self._applies() and _runs_compiled(tuner)
-            if len(configs) == 1:
-                self._trial.measures = False  # Triton takes it as it is
-            return with_and_without(configs, None) if self._trial.doubled else configs
+    def _prune_configs(
+        self, stock: Callable[..., list[Any]], tuner: Any, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        configs = stock(tuner, *args, **kwargs)
+        self._trial.timings = {}
+        self._trial.doubled = len(configs) > 1 and self._applies() and _runs_compiled(tuner)
+        if len(configs) == 1:
+            self._trial.measures = False  # Triton takes it as it is
+        return with_and_without(configs, None) if self._trial.doubled else configs
 
-        return prune_configs
-
-    def _wrap_bench(self, stock: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def _bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
-            trial = self._trial
-            if mark_of(config) == OFF:
-                known = trial.timings.get(marked(config, None))
-                return stock(tuner, *args, config=config, **meta) if known is None else known
-            trial.comparing, trial.same_binary = trial.doubled, False
-            try:
-                timing = stock(tuner, *args, config=config, **meta)
-            finally:
-                trial.comparing = False
-            if trial.same_binary:
-                trial.timings[config] = timing
-            return timing
-
-        return _bench
+    def _bench(self, stock: Callable[..., Any], tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        trial = self._trial
+        if mark_of(config) == OFF:
+            known = trial.timings.get(marked(config, None))
+            return stock(tuner, *args, config=config, **meta) if known is None else known
+        trial.comparing, trial.same_binary = trial.doubled, False
+        try:
+            timing = stock(tuner, *args, config=config, **meta)
+        finally:
+            trial.comparing = False
+        if trial.same_binary:
+            trial.timings[config] = timing
+        return timing
 
     def _wrap_autotuner_run(self, stock: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(stock)
@@ -200,7 +201,7 @@ class Autotuning:
     def _replace_cache(self, tuner: Any) -> None:
         """Replace an autotuner's cache by the one for the setting in force."""
         setting = self._switch.current()
-        if setting is None or not setting.options.autotunes:
+        if setting is None or not self._applies():
             return
         with self._lock:
             if tuner not in self._replaced_caches:
@@ -221,17 +222,6 @@ class Autotuning:
                 if best is not None and mark_of(best):
                     tuner.best_config = marked(best, None)
             self._replaced_caches.clear()
-
-
-def _unsupported_reason(autotuner: type, function: Any) -> str:
-    """The reason why this Triton's autotuner is not supported; empty if it is."""
-    for name, parameters in _PARAMETERS.items():
-        method = vars(autotuner).get(name)
-        if method is None or tuple(inspect.signature(method).parameters) != parameters:
-            return f"its autotuner has no {name}({', '.join(parameters)})"
-    if tuple(inspect.signature(function.run).parameters) != _RUN:
-        return f"its kernels have no run({', '.join(_RUN)})"
-    return ""
 
 
 def _runs_compiled(tuner: Any) -> bool:

@@ -15,6 +15,10 @@ from triton_linear.report import Outcome, PhaseClock, Report, ReportedConversion
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
 
+_MADE_OF = ("conversions", "gathers", "staged", "avoided")
+"""What there is of the version that is compiled."""
+_REPORTED = ("kernel", "outcome", "seen", "remarks", "variant", "key", "passes", *_MADE_OF)
+
 
 @dataclass
 class CompileRecord:
@@ -68,26 +72,16 @@ class CompileRecord:
 
     def become(self, other: CompileRecord, remark: str) -> None:
         """Take what `other` recorded of the kernel. remark: why."""
-        self.conversions, self.gathers = other.conversions, other.gathers
-        self.staged, self.avoided, self.after = other.staged, other.avoided, other.after
+        for name in (*_MADE_OF, "after"):
+            setattr(self, name, getattr(other, name))
         self.remarks += (remark, *other.remarks)
 
     def report(self, target: str) -> Report:
         error = self.error
         return Report(
-            kernel=self.kernel,
             target=target,
-            outcome=self.outcome,
-            seen=self.seen,
-            staged=self.staged,
-            avoided=self.avoided,
-            conversions=self.conversions,
-            gathers=self.gathers,
-            remarks=self.remarks,
             seconds=dict(self.clock.seconds),
             error=None if error is None else f"{type(error).__name__}: {error}",
             traceback=None if error is None else "".join(traceback.format_exception(error)),
-            variant=self.variant,
-            key=self.key,
-            passes=self.passes,
+            **{name: getattr(self, name) for name in _REPORTED},
         )

@@ -32,7 +32,7 @@ from triton_linear.gpus import gpu_names
 from triton_linear.kept import store
 from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, Units, are_units
+from triton_linear.unit_arguments import NO_UNITS, UnitArguments, are_units
 
 _log = logging.getLogger("triton_linear")
 Kernels = MutableMapping[Any, Any]
@@ -59,7 +59,9 @@ class Contests:
         self._clocks = clocks
         self._revisits = revisits or Revisits()
 
-    def enter(self, kernel: Any, options: Any, setting: Setting, place: Place, units: Units = NO_UNITS) -> None:
+    def enter(
+        self, kernel: Any, options: Any, setting: Setting, place: Place, units: UnitArguments = NO_UNITS
+    ) -> None:
         """Begin the contest of a kernel, now or when ours is compiled.
 
         kernel: stock Triton's `CompiledKernel`, which is in that place. options: those of its backend. units:
@@ -84,7 +86,7 @@ class Contests:
             self._workers.submit(given, contest.answered)
 
 
-def of_ours(kernel: Any, setting: Setting, units: Units = NO_UNITS) -> tuple[Options, str]:
+def of_ours(kernel: Any, setting: Setting, units: UnitArguments = NO_UNITS) -> tuple[Options, str]:
     """The options that our version of a kernel of stock Triton's is compiled under, and its key on disk. units:
     the arguments that are 1 in each launch."""
     asked = replace(setting.options, exact=True, decisions=NONE, report="", wait=True, autotune=False)

@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from triton_linear import unit_arguments
@@ -23,7 +21,7 @@ from triton_linear.environment import VARIABLE
 from triton_linear.kept import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, Units
+from triton_linear.unit_arguments import NO_UNITS, UnitArguments
 from triton_linear.wrapping import target_name
 
 FIRST: Final = "ttgir"
@@ -121,7 +119,7 @@ class Job:
     name: str
     ttgir: str
     ttir: str
-    units: Units
+    units: UnitArguments
     options: Mapping[str, Any]
     metadata: Mapping[str, Any]
     target: Any
@@ -142,7 +140,7 @@ class Answer:
     reports: tuple[Report, ...] = ()
 
 
-def key_of(stock: str, setting: Setting, units: Units = NO_UNITS) -> str:
+def key_of(stock: str, setting: Setting, units: UnitArguments = NO_UNITS) -> str:
     """The key of our version of a kernel. stock: Triton's own key of the kernel. units: the arguments that are
     1 in each launch of it."""
     specialised = f"-{units.parameters}" if units.parameters else ""
@@ -154,7 +152,7 @@ def _digest(binary: bytes) -> str:
     return hashlib.sha256(binary).hexdigest()
 
 
-def job_of(kernel: Any, options: Any, key: str, setting: Options, units: Units = NO_UNITS) -> Job | str:
+def job_of(kernel: Any, options: Any, key: str, setting: Options, units: UnitArguments = NO_UNITS) -> Job | str:
     """The job for our version of a kernel of stock Triton's (`CompiledKernel`); or why a worker cannot do it.
     options: those of the backend."""
     surroundings = Surroundings.here()
@@ -255,8 +253,8 @@ def _made(job: Job, *, specialised: bool) -> _Made | None:
     metadata.update(job.metadata)
     files: dict[str, Any] = {FIRST: job.ttgir}
     if not specialised:
-        module = _parsed(job.ttgir, backend)
-    elif found := _specialised(job, backend, stages[FIRST], metadata):
+        module = _parsed(job.ttgir)
+    elif found := _specialised(job, stages[FIRST], metadata):
         module, ttir = found
         files = {_SOURCE: ttir, FIRST: str(module)}
     else:
@@ -270,9 +268,7 @@ def _made(job: Job, *, specialised: bool) -> _Made | None:
     return _Made(metadata, files)
 
 
-def _specialised(
-    job: Job, backend: Any, stage: Callable[..., Any], metadata: dict[str, Any]
-) -> tuple[Any, str] | None:
+def _specialised(job: Job, stage: Callable[..., Any], metadata: dict[str, Any]) -> tuple[Any, str] | None:
     """The TTGIR that Triton makes of a kernel if it knows which strides are 1, and the TTIR for that; None if
     there are none, or if bits may change.
 
@@ -285,31 +281,23 @@ def _specialised(
     def upstream(module: Any) -> Any:
         return bridge.to_upstream(module, bridge.upstream_context()).operation
 
-    found = strides(upstream(_parsed(job.ttir, backend)), job.units.parameters)
+    found = strides(upstream(_parsed(job.ttir)), job.units.parameters)
     if not found:
         return None
     ttir, added = unit_arguments.with_units(job.ttir, found), dict(metadata)
-    module = stage(_parsed(ttir, backend), added)
-    if not same_bits(upstream(_parsed(job.ttgir, backend)), upstream(module)):
+    module = stage(_parsed(ttir), added)
+    if not same_bits(upstream(_parsed(job.ttgir)), upstream(module)):
         return None
     metadata.update(added)
     metadata[SPECIALISED] = [number for number, each in zip(*job.units, strict=True) if each in found]
     return module, ttir
 
 
-def _parsed(text: str, backend: Any) -> Any:
+def _parsed(text: str) -> Any:
     """A module of Triton's, in a context of its own."""
-    from triton._C.libtriton import ir
+    from triton_linear.dialect import libtriton
 
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.mlir")
-        path.write_text(text)
-        module = ir.parse_mlir_module(str(path), context)
-    module.context = context
-    return module
+    return libtriton.parse_triton(text, libtriton.triton_context())
 
 
 def is_decided(kernel: Any, setting: Setting) -> bool:
@@ -322,7 +310,7 @@ def is_decided(kernel: Any, setting: Setting) -> bool:
     facts = kernel.metadata._asdict().items()
     metadata = {name: tuple(value) if isinstance(value, list) else value for name, value in facts}
     target = target_name(make_backend(metadata["target"]), kernel.metadata)
-    text = _parsed(kernel.asm[FIRST], make_backend(metadata["target"])).str_nodebug()
+    text = _parsed(kernel.asm[FIRST]).str_nodebug()
     key = kernel_digest(text, metadata)
     return setting.decisions.variant(key, target, ptxas_version(target)) is not None
 

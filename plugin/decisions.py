@@ -19,9 +19,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from triton_linear.dialect.verdicts import folder
+from triton_linear.dialect.whole_files import write_whole
 
 if TYPE_CHECKING:
     import sqlite3
@@ -67,7 +68,7 @@ class Decision:
     """The variant to compile, and its measured speed.
 
     ratio: stock Triton's time divided by the variant's. low, high: its 95 % interval. name: the kernel's name.
-    measured: when, in the format of `now_text`, so that later times compare greater.
+    measured: date and time (UTC, "2026-11-23 12:00:00"), so that later times compare greater.
     """
 
     circumstances: Circumstances
@@ -90,13 +91,6 @@ CREATE TABLE IF NOT EXISTS decisions ({_TEXTS},
 """
 
 
-def now_text() -> str:
-    """Date and time (UTC) in the format of `Decision.measured`."""
-    import datetime
-
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def default_file() -> Path:
     """The user's own file, which may not exist."""
     return folder() / FILE
@@ -115,7 +109,10 @@ class DecisionFile:
         """All decisions, in the order of their circumstances."""
         with self._opened("ro") as connection:
             rows = connection.execute(f"SELECT {_COLUMNS} FROM decisions ORDER BY {', '.join(_KEY)}").fetchall()
-        return [_decision(row) for row in rows]
+        try:
+            return list(map(_decision, rows))
+        except ValueError as error:
+            raise DecisionError(f"{self.path}: {error}") from error
 
     def put(self, decisions: Iterable[Decision]) -> None:
         """Add decisions and replace those for the same circumstances: all of them, or none if it fails."""
@@ -174,14 +171,14 @@ class DecisionFile:
         connection.execute(_SCHEMA)
 
 
-def _decision(row: tuple[object, ...]) -> Decision:
-    """The decision in a row. Raises DecisionError if there is none, as in a file that somebody edited."""
-    texts, figures = row[: len(_KEY) + 2], row[len(_KEY) + 2 : -1]
-    if not all(isinstance(text, str) for text in (*texts, row[-1])):
-        raise DecisionError("a decision has no text where one belongs")
-    if not all(isinstance(figure, float) for figure in figures):
-        raise DecisionError("a decision has no number where one belongs")
-    return Decision(Circumstances(*row[: len(_KEY)]), *row[len(_KEY) :])  # type: ignore[arg-type]
+def _decision(values: Iterable[object]) -> Decision:
+    """The decision with these values, in the order of the columns. Raises ValueError if some have other types,
+    as in a file that somebody edited."""
+    found = tuple(float(each) if isinstance(each, int) else each for each in values)
+    texts, figures = (*found[: len(_KEY) + 2], found[-1]), found[len(_KEY) + 2 : -1]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(each, float) for each in figures):
+        raise ValueError(f"no decision: {found}")
+    return Decision(Circumstances(*found[: len(_KEY)]), *found[len(_KEY) :])  # type: ignore[arg-type]
 
 
 def as_line(decision: Decision) -> str:
@@ -199,15 +196,9 @@ def of_line(text: str) -> Decision:
     import json
 
     data = json.loads(text)
-    wanted = {*_KEY, *_VALUES}
-    if not isinstance(data, dict) or set(data) != wanted:
+    if not isinstance(data, dict) or set(data) != {*_KEY, *_VALUES}:
         raise ValueError(f"no decision: {text}")
-    figures = {"ratio", "low", "high"}
-    if not all(isinstance(data[name], (int, float) if name in figures else str) for name in wanted):
-        raise ValueError(f"no decision: {text}")
-    circumstances = Circumstances(*(data[name] for name in _KEY))
-    values: dict[str, Any] = {name: float(data[name]) if name in figures else data[name] for name in _VALUES}
-    return Decision(circumstances, **values)
+    return _decision(data[name] for name in (*_KEY, *_VALUES))
 
 
 def decisions_in(path: Path) -> list[Decision]:
@@ -302,13 +293,7 @@ def file_of(place: str) -> Path:
     if hashlib.sha256(content).hexdigest() != digest:
         raise DecisionError(f"{address}: is not the file with the SHA-256 {digest}")
     try:
-        import tempfile
-
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".decisions-", dir=kept.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(name, kept)
+        write_whole(kept, content)
     except OSError as error:
         raise DecisionError(f"{kept}: {error.strerror or error}") from error
     return kept

@@ -19,6 +19,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from dataclasses import Field
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
@@ -47,92 +48,67 @@ def parse(text: str) -> Options | None:
     >>> options.strict, options.scratch_limit, parse("0")
     (True, 4096, None)
     """
-    from triton_linear.setting import Options
+    from triton_linear.setting import PUBLIC, Options
 
     words = [word.strip() for word in text.split(",")]
     if words in ([""], ["0"]):
         return None
-    chosen: dict[str, object] = {}
+    chosen: dict[str, Any] = {}
     for word in words if words != ["1"] else ():
         name, equals, value = (part.strip() for part in word.partition("="))
-        default = _defaults().get(name, _defaults)
-        if default is _defaults:
-            raise ValueError(f"no option '{name}'; there are {', '.join(_defaults())}, or 1 alone for on")
+        if name not in PUBLIC:
+            raise ValueError(f"no option '{name}'; there are {', '.join(PUBLIC)}, or 1 alone for on")
         if name in chosen:
             raise ValueError(f"option '{name}' is there twice")
-        if name in _flags() and (not equals or value in ("0", "1")):
-            chosen[name] = "" if value == "0" else "*"
-            continue
-        if isinstance(default, (str, tuple)):
-            if not value and not default:
-                raise ValueError(f"option '{name}' has no value")
-            # `Options` checks the text.
-            chosen[name] = _passes(value) if isinstance(default, tuple) else value
-            continue
-        chosen[name] = _value(name, value if equals else "1", isinstance(default, bool), bool(equals))
-    return Options(**chosen)  # type: ignore[arg-type]
+        chosen[name] = _value(PUBLIC[name], value if equals else None)
+    return Options(**chosen)
 
 
-def _defaults() -> dict[str, object]:
-    """The options that `install` takes, with their defaults."""
-    from dataclasses import fields
+def _value(option: Field[Any], text: str | None) -> object:
+    """The value of an option that is given as a text; None: by its name alone."""
+    if "flag" in option.metadata and text in (None, "0", "1"):
+        return "" if text == "0" else "*"
+    if isinstance(option.default, (str, tuple)):
+        if not text:
+            raise ValueError(f"option '{option.name}' has no value")
+        if isinstance(option.default, str):
+            return text  # `Options` checks it
+        from triton_linear import user_passes
 
-    from triton_linear.setting import Options
-
-    return {field.name: field.default for field in fields(Options) if not field.metadata.get("internal")}
-
-
-def _flags() -> set[str]:
-    """The options that take patterns, or 0 or 1 for no name or all names."""
-    from dataclasses import fields
-
-    from triton_linear.setting import Options
-
-    return {field.name for field in fields(Options) if field.metadata.get("flag")}
-
-
-def _passes(text: str) -> object:
-    from triton_linear import user_passes
-
-    return user_passes.parse(text)
-
-
-def _value(name: str, text: str, is_flag: bool, given: bool) -> object:
-    if is_flag and text in ("0", "1"):
-        return text == "1"
-    if not is_flag and given and text == "none":
+        return user_passes.parse(text)
+    is_bool = isinstance(option.default, bool)
+    if is_bool and text in (None, "0", "1"):
+        return text != "0"
+    if not is_bool and text == "none":
         return None
-    if not is_flag and given and text.isdecimal():
+    if not is_bool and text is not None and text.isdecimal():
         return int(text)
-    wanted = "0 or 1" if is_flag else "a number or none"
-    raise ValueError(f"option '{name}' takes {wanted}, got '{text if given else ''}'")
+    raise ValueError(
+        f"option '{option.name}' takes {'0 or 1' if is_bool else 'a number or none'}, got '{text or ''}'"
+    )
 
 
 def text_of(options: Options) -> str:
     """The text that `parse` reads as `options`."""
     from triton_linear import user_passes
+    from triton_linear.setting import PUBLIC
 
     words = []
-    for name, default in _defaults().items():
+    for name, option in PUBLIC.items():
         value = getattr(options, name)
         if isinstance(value, tuple):
             words += [f"{name}={text}"] if (text := user_passes.text_of(value)) else []
-        elif value is True and default is False:
-            words.append(name)
-        elif value != default:
-            words.append(f"{name}={_text(value)}")
+        elif value != option.default:
+            number = "none" if value is None else int(value) if isinstance(value, int) else value
+            words.append(name if value is True else f"{name}={number}")
     return ",".join(words) or "1"
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return "none"
-    return str(int(value)) if isinstance(value, int) else str(value)
 
 
 def arguments(options: Options) -> dict[str, Any]:
     """`options` as the keyword arguments of `install`."""
-    return {name: getattr(options, name) for name in _defaults()}
+    from triton_linear.setting import PUBLIC
+
+    return {name: getattr(options, name) for name in PUBLIC}
 
 
 class BorrowedText:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from triton_linear.interfaces import Metadata
 from triton_linear.report import FallbackWarning
@@ -23,6 +23,19 @@ class UnknownTarget(ValueError):
 def without_room() -> AbstractContextManager[None]:
     """Within the block, exhausted memory or stack ends the block and is not raised, so the compile goes on."""
     return suppress(MemoryError, RecursionError)
+
+
+@contextmanager
+def guarded(
+    setting: Setting, kernel: str, target: str, metadata: Metadata | None = None, done: str = "compiled"
+) -> Iterator[None]:
+    """Within the block, an exception ends the block, and is a warning (strict: is raised)."""
+    try:
+        yield
+    except Exception as error:
+        if setting.options.strict:
+            raise
+        warn(setting, kernel, target, error, metadata or {}, done=done)
 
 
 def warn(
@@ -47,7 +60,9 @@ def warn(
         elif isinstance(error, ImportError) and not (error.name or "").startswith("triton_linear"):
             text += f"{error}; the plugin needs MLIR's Python bindings (module 'mlir')"
         elif isinstance(error, PassError):
-            text += f"{error}{_trace_of(error.__cause__)}"
+            text += str(error)
+            if error.__cause__ is not None:
+                text += "\n" + "".join(traceback.format_exception(error.__cause__))
         elif isinstance(error, (OSError, MemoryError)):
             text += f"the plugin failed: {type(error).__name__}: {error}"
         else:
@@ -58,10 +73,6 @@ def warn(
                 f"this is a bug; please attach {_module_file(kernel, metadata)} and this:\n{trace}"
             )
         warnings.warn(f"triton_linear: {text}", FallbackWarning, stacklevel=3)
-
-
-def _trace_of(error: BaseException | None) -> str:
-    return "" if error is None else "\n" + "".join(traceback.format_exception(error))
 
 
 def _module_file(kernel: str, metadata: Metadata) -> str:

@@ -21,73 +21,32 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import environment, fallback, limited, unit_arguments, user_passes
-from triton_linear.decisions import NONE
+from triton_linear import environment, fallback, limited, unit_arguments
 from triton_linear.dialect import triton_versions
 from triton_linear.interfaces import Backend, Stages
 from triton_linear.patch import Patch
 from triton_linear.report import Report
-from triton_linear.setting import FINGERPRINT, Options, Setting
+from triton_linear.setting import FINGERPRINT, Given, Listener, Options, Setting, options_of, takes_options
 from triton_linear.state import State
-from triton_linear.unit_arguments import Units
-from triton_linear.user_passes import UserPass
+from triton_linear.unit_arguments import UnitArguments
 from triton_linear.wrapping import are_own, wrap_stages
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from triton_linear.contest import Contests
 
 
-def install(
-    *,
-    strict: bool = False,
-    scratch_limit: int | None = None,
-    assign: bool = True,
-    lower: bool = True,
-    occupancy: bool = True,
-    reductions: bool = True,
-    dump: str | os.PathLike[str] = "",
-    only: str | Iterable[str] = "",
-    skip: str | Iterable[str] = "",
-    decisions: str | os.PathLike[str] = "",
-    exact: bool = False,
-    autotune: bool = False,
-    passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
-    gluon: bool | str | Iterable[str] = False,
-    report: str | os.PathLike[str] = "",
-    cache: bool = True,
-    wait: bool = False,
-    on_report: Callable[[Report], object] | None = None,
-) -> None:
+@takes_options(wait=False)
+def install(*, on_report: Listener | None = None, **given: Unpack[Given]) -> None:
     """Compile every kernel of this process with the plugin from here on.
 
-    strict: if the plugin fails, raise; otherwise warn and compile with stock Triton.
-    scratch_limit: the most bytes of shared memory one conversion may use as scratch; None: the target's
-    default.
-    assign: choose new layouts for a kernel's tensors if that saves conversions.
-    lower: emit code for the remaining conversions; otherwise Triton lowers them.
-    occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
-    reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
-    dump: a folder for the TTGIR of each compiled kernel, before and after the passes.
-    only: names of the kernels to compile with the plugin, as patterns of file names; empty for all.
-    skip: names of the kernels that stock Triton compiles, as such patterns.
-    decisions: the file or URL of what `triton-linear tune` decided; "" for the user's own file, "none" for
-    none.
-    exact: give the bits that stock Triton gives: no float sum is reordered and no rounding is moved.
-    autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without it.
-    passes: your own passes (`ttgir_pass`), or names of files that define some, to run before or after ours.
-    gluon: change the layouts of Gluon kernels too: of all, or of those whose name matches one of these
-    patterns.
-    report: a file to which each compile, in any process, appends its `Report` as a line of JSON.
-    cache: keep the results of the passes on disk, in Triton's cache, and reuse them.
-    wait: compile a kernel with the plugin before its first launch, and keep it. False: the first launch runs
-    stock Triton's kernel, ours is compiled beside the program, and launches take turns until the faster kernel
-    is known; both give the same bits.
     on_report: a function that is called with the `Report` of each compile, in the thread that compiled.
 
     Raises `UnsupportedTriton` if this package does not work with the installed Triton.
@@ -96,7 +55,7 @@ def install(
     get the options through the environment variable `TRITON_LINEAR`, without `on_report` and without passes
     defined in the script that was started.
     """
-    options = _options({name: value for name, value in locals().items() if name != "on_report"})
+    options = options_of({"wait": False, **given})
     setting = Setting(options, _listeners(on_report))
     environment.come_first()
     triton_versions.require()
@@ -117,26 +76,9 @@ def uninstall() -> None:
         environment.exported.undo()
 
 
+@takes_options(wait=True)
 def enabled(
-    *,
-    strict: bool = False,
-    scratch_limit: int | None = None,
-    assign: bool = True,
-    lower: bool = True,
-    occupancy: bool = True,
-    reductions: bool = True,
-    dump: str | os.PathLike[str] = "",
-    only: str | Iterable[str] = "",
-    skip: str | Iterable[str] = "",
-    decisions: str | os.PathLike[str] = "",
-    exact: bool = False,
-    autotune: bool = False,
-    passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]] = (),
-    gluon: bool | str | Iterable[str] = False,
-    report: str | os.PathLike[str] = "",
-    cache: bool = True,
-    wait: bool = True,
-    on_report: Callable[[Report], object] | None = None,
+    *, on_report: Listener | None = None, **given: Unpack[Given]
 ) -> AbstractContextManager[list[Report]]:
     """Compile with the plugin within the block. The block gets a list that fills with the reports of its
     compiles.
@@ -144,8 +86,7 @@ def enabled(
     The options are those of `install`, but a first launch waits for ours unless told otherwise. Blocks nest;
     the innermost one holds for every thread of the process.
     """
-    options = _options({name: value for name, value in locals().items() if name != "on_report"})
-    return _block(options, _listeners(on_report))
+    return _block(options_of({"wait": True, **given}), _listeners(on_report))
 
 
 @contextmanager
@@ -162,7 +103,7 @@ def pinned(options: Options | None) -> Iterator[list[Report]]:
 
 
 @contextmanager
-def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) -> Iterator[list[Report]]:
+def _block(options: Options, listeners: tuple[Listener, ...]) -> Iterator[list[Report]]:
     reports: list[Report] = []
     setting = Setting(options, (reports.append, *listeners))
     environment.come_first()
@@ -180,34 +121,7 @@ def _block(options: Options, listeners: tuple[Callable[[Report], object], ...]) 
             _state.settle()
 
 
-def _options(named: dict[str, Any]) -> Options:
-    """The options that `install` and `enabled` were given by name."""
-    for name in ("dump", "report"):
-        named[name] = os.path.abspath(named[name]) if named[name] else ""
-    for name in ("only", "skip", "gluon"):
-        named[name] = _patterns(named[name])
-    named["decisions"] = _decisions_source(named["decisions"])
-    named["passes"] = user_passes.chosen(named["passes"])
-    return Options(**named)
-
-
-def _patterns(given: bool | str | Iterable[str]) -> str:
-    if isinstance(given, bool):
-        return "*" if given else ""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        return given  # `Options` checks the type and raises
-    return ":".join(given)
-
-
-def _decisions_source(decisions: str | os.PathLike[str]) -> str:
-    """The option `decisions` with an absolute path, so that processes in other folders find the file."""
-    source = os.fspath(decisions)
-    if source in ("", NONE) or "://" in source:
-        return source
-    return os.path.abspath(os.path.expanduser(source))
-
-
-def _listeners(on_report: Callable[[Report], object] | None) -> tuple[Callable[[Report], object], ...]:
+def _listeners(on_report: Listener | None) -> tuple[Listener, ...]:
     if on_report is None:
         return ()
     if not callable(on_report):
@@ -316,7 +230,10 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
         units = unit_arguments.units_of(given["attrs"])
         if setting is not None and not setting.options.wait and _may_contest(setting, given):
             attributes = given["attrs"]
-            given["attrs"] = _of_parameters(attributes, len(given["signature"]))
+            # Where there is a hook of stages, Triton adds an attribute of no parameter, and so would compile
+            # again what its cache has from before the plugin was on.
+            count = len(given["signature"])
+            given["attrs"] = {path: found for path, found in attributes.items() if path[0] < count}
             with _state.pinned(None):
                 kernel = stock(*bound.args, **bound.kwargs)
             if kernel is None or not _is_decided(kernel, setting):
@@ -335,12 +252,6 @@ def _contests_begin() -> bool:
     """True if kernels that this thread compiles for launches may enter contests."""
     setting = _state.current()
     return setting is not None and not setting.options.wait
-
-
-def _of_parameters(attrs: Mapping[Any, Any], count: int) -> dict[Any, Any]:
-    """The attributes of a kernel's parameters. Where there is a hook of stages, Triton adds one of no
-    parameter, and so would compile again what its cache has from before the plugin was on."""
-    return {path: found for path, found in attrs.items() if path[0] < count}
 
 
 def _may_contest(setting: Setting, given: Mapping[str, Any]) -> bool:
@@ -364,30 +275,23 @@ def _may_contest(setting: Setting, given: Mapping[str, Any]) -> bool:
     )
 
 
-def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any], units: Units) -> None:
+def _enter(kernel: Any, setting: Setting, given: Mapping[str, Any], units: UnitArguments) -> None:
     """Begin the contest of a kernel of stock Triton's. given: the arguments of `_do_compile` by name."""
-    try:
-        from triton_linear.contest import Place
+    from triton_linear.contest import Place
 
+    with fallback.guarded(setting, kernel.name, str(kernel.metadata.target)):
         place = Place(given["self"], given["device"], given["key"])
         _contests().enter(kernel, given["options"], setting, place, units)
-    except Exception as error:
-        if setting.options.strict:
-            raise
-        fallback.warn(setting, kernel.name, str(kernel.metadata.target), error, {})
 
 
 def _is_decided(kernel: Any, setting: Setting) -> bool:
     """True if measuring has decided how a kernel of stock Triton's is compiled."""
     from triton_linear.contest_job import is_decided
 
-    try:
-        return is_decided(kernel, setting)
-    except Exception as error:
-        if setting.options.strict:
-            raise
-        fallback.warn(setting, kernel.name, str(kernel.metadata.target), error, {})
-        return False
+    found = False
+    with fallback.guarded(setting, kernel.name, str(kernel.metadata.target)):
+        found = is_decided(kernel, setting)
+    return found
 
 
 @functools.cache
@@ -457,7 +361,10 @@ class StagesHook:
             decision.applied = True
             setting: Setting | None = decision.setting
         else:
-            setting = None if _called_by_compile() else _state.current()
+            from triton.compiler import compiler  # type: ignore[import-untyped, unused-ignore]
+
+            # `triton.compile` has already made its cache key, without our fingerprint.
+            setting = None if _is_called_by(compiler.compile) else _state.current()
         if setting is not None:
             wrap_stages(backend, stages, options, language, setting, hook)
         return result
@@ -467,13 +374,6 @@ class StagesHook:
         key, digest = self.before() if self.before else ("", "")
         setting = _state.current()
         return (key, digest) if setting is None else (key + setting.fingerprint, digest + setting.fingerprint)
-
-
-def _called_by_compile() -> bool:
-    """True if `triton.compile` is the caller: it has already made its cache key, without our fingerprint."""
-    from triton.compiler import compiler  # type: ignore[import-untyped, unused-ignore]
-
-    return _is_called_by(compiler.compile)
 
 
 def _launched_while_off() -> bool:

@@ -64,9 +64,14 @@ def follow(setting: Setting | None) -> None:
     except (DecisionError, DecisionWarning):  # each compile raises it too, so nothing is cached under this key
         fingerprint = f"{FINGERPRINT}-unreadable"
     try:
-        _follow_tag(fingerprint)
+        if fingerprint is None:
+            _tag.undo()
+        elif _read_tag() is not None:
+            _tag.put(lambda tag: f"{tag}-{fingerprint}" if tag else fingerprint)
+        elif _CONFIG in sys.modules:
+            _log.debug("%s has no cache_key_tag", _CONFIG)
         if fingerprint != _followed:
-            _forget_backend_hash()
+            _clear(getattr(sys.modules.get("torch.utils._triton"), "triton_hash_with_backend", None))
         if setting is not None:
             _patch_pools()
             if setting.options.autotunes:
@@ -76,19 +81,12 @@ def follow(setting: Setting | None) -> None:
     _followed = fingerprint
 
 
-def _follow_tag(fingerprint: str | None) -> None:
-    if fingerprint is None:
-        _tag.undo()
-    elif _read_tag() is not None:
-        _tag.put(lambda tag: f"{tag}-{fingerprint}" if tag else fingerprint)
-    elif _CONFIG in sys.modules:
-        _log.debug("%s has no cache_key_tag", _CONFIG)
-
-
-def _forget_backend_hash() -> None:
-    cached = getattr(sys.modules.get("torch.utils._triton"), "triton_hash_with_backend", None)
-    if clear := getattr(cached, "cache_clear", None):
+def _clear(cached: Any) -> bool:
+    """Empty the cache of a function; False if there is no such function."""
+    clear = getattr(cached, "cache_clear", None)
+    if clear is not None:
         clear()
+    return clear is not None
 
 
 def _patch_pools() -> None:
@@ -119,8 +117,7 @@ def _submitting(stock: Callable[..., object]) -> Callable[..., object]:
 def _retire_pool() -> None:
     """Have Inductor start a new pool: workers of an older one may not be able to import this package."""
     asynchronous: Any = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
-    if clear := getattr(getattr(asynchronous, "process_pool", None), "cache_clear", None):
-        clear()
+    if _clear(getattr(asynchronous, "process_pool", None)):
         asynchronous._ready_future = None  # it belongs to the old pool
 
 

@@ -18,17 +18,23 @@ such a setting ends, since configurations of kernels generated under it have mar
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from triton_linear.report import LimitWarning
-from triton_linear.tuned_configs import OFF, ON, mark_of, marked, with_and_without
+from triton_linear.tuned_configs import (
+    OFF,
+    ON,
+    mark_of,
+    marked,
+    missing,
+    warn_unsupported,
+    with_and_without,
+    wrapped,
+)
 
 MODULE = "torch._inductor.runtime.triton_heuristics"
 _PARAMETERS = {
@@ -47,44 +53,26 @@ def wrap() -> None:
     if module is None or hasattr(module, _WRAPPED):
         return
     setattr(module, _WRAPPED, True)
-    if reason := _unsupported_reason(module):
-        text = f"measuring both ways does nothing for torch.compile: {reason}"
-        warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=3)
-        return
-    autotuner = module.CachingAutotuner
-    module.check_autotune_cache = _wrap_check_autotune_cache(module.check_autotune_cache)
-    autotuner._precompile_config = _wrap_precompile_config(autotuner._precompile_config)
-    autotuner._precompile_worker = _wrap_precompile_worker(autotuner._precompile_worker)
-
-
-def _unsupported_reason(module: Any) -> str | None:
-    """The reason why this Inductor is not supported; None if it is."""
-    for path, parameters in _PARAMETERS.items():
-        found = functools.reduce(lambda owner, name: getattr(owner, name, None), path.split("."), module)
-        if found is None or not _begins(inspect.signature(found), parameters):
-            return f"its Inductor has no {path}({', '.join(parameters)})"
+    if lacking := missing(module, _PARAMETERS):
+        return warn_unsupported("torch.compile", f"its Inductor has no {lacking}")
+    tuner = module.CachingAutotuner
+    module.check_autotune_cache = wrapped(module.check_autotune_cache, _check_autotune_cache)
+    tuner._precompile_config = wrapped(tuner._precompile_config, _precompile_config)
+    tuner._precompile_worker = wrapped(tuner._precompile_worker, _precompile_worker)
     return None
 
 
-def _begins(signature: inspect.Signature, names: tuple[str, ...]) -> bool:
-    """True if a function has these parameters, and then only some with defaults."""
-    given = list(signature.parameters.values())
-    rest = given[len(names) :]
-    return tuple(each.name for each in given[: len(names)]) == names and all(
-        each.default is not each.empty for each in rest
-    )
-
-
-def _wrap_check_autotune_cache(stock: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(stock)
-    def check_autotune_cache(
-        configs: Sequence[Any], filename: str | None, inductor_meta: Mapping[str, Any], *rest: Any, **more: Any
-    ) -> Any:
-        if filename is not None and _applies(configs, inductor_meta):
-            configs = with_and_without(configs, ON)
-        return stock(configs, filename, inductor_meta, *rest, **more)
-
-    return check_autotune_cache
+def _check_autotune_cache(
+    stock: Callable[..., Any],
+    configs: Sequence[Any],
+    filename: str | None,
+    inductor_meta: Mapping[str, Any],
+    *rest: Any,
+    **more: Any,
+) -> Any:
+    if filename is not None and _applies(configs, inductor_meta):
+        configs = with_and_without(configs, ON)
+    return stock(configs, filename, inductor_meta, *rest, **more)
 
 
 def _applies(configs: Sequence[Any], inductor_meta: Mapping[str, Any]) -> bool:
@@ -100,34 +88,23 @@ def _applies(configs: Sequence[Any], inductor_meta: Mapping[str, Any]) -> bool:
     )
 
 
-def _wrap_precompile_config(stock: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(stock)
-    def _precompile_config(tuner: Any, cfg: Any, *rest: Any, **more: Any) -> Any:
-        mark = mark_of(cfg)
-        if mark is None:
-            return stock(tuner, cfg, *rest, **more)
-        from triton_linear.hook import _state
+def _precompile_config(stock: Callable[..., Any], tuner: Any, cfg: Any, *rest: Any, **more: Any) -> Any:
+    mark = mark_of(cfg)
+    if mark is None:
+        return stock(tuner, cfg, *rest, **more)
+    from triton_linear.hook import _state
 
-        if mark == OFF:
-            with _state.pinned(None):
-                result = stock(tuner, marked(cfg, None), *rest, **more)
-        else:
-            result = stock(tuner, marked(cfg, None), *rest, **more)
-        result.config = cfg
-        return result
-
-    return _precompile_config
+    with _state.pinned(None) if mark == OFF else nullcontext():
+        result = stock(tuner, marked(cfg, None), *rest, **more)
+    result.config = cfg
+    return result
 
 
-def _wrap_precompile_worker(stock: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(stock)
-    def _precompile_worker(tuner: Any, *rest: Any, **more: Any) -> None:
-        compiled = bool(tuner.compile_results)
-        stock(tuner, *rest, **more)
-        if not compiled:
-            tuner.compile_results = _drop_same_binaries(tuner.compile_results)
-
-    return _precompile_worker
+def _precompile_worker(stock: Callable[..., Any], tuner: Any, *rest: Any, **more: Any) -> None:
+    compiled = bool(tuner.compile_results)
+    stock(tuner, *rest, **more)
+    if not compiled:
+        tuner.compile_results = _drop_same_binaries(tuner.compile_results)
 
 
 def _drop_same_binaries(results: Sequence[Any]) -> list[Any]:

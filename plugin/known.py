@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.locations import user_line
@@ -37,17 +37,14 @@ _MARK = "\x02"
 _NAME = f"{_MARK}name{_MARK}"
 
 
-class Version(Protocol):
-    """A version of a kernel: its text, and the shared memory that it may need (`pipeline.Attempt`)."""
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a kernel: its text, and the shared memory that it may need (as in `pipeline.Attempt`)."""
 
-    @property
-    def text(self) -> str: ...
-    @property
-    def room(self) -> int: ...
-    @property
-    def scratch(self) -> str: ...
-    @property
-    def apart(self) -> bool: ...
+    text: str
+    room: int
+    scratch: str
+    apart: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +82,6 @@ class Unfinished(Exception):
     """No version that is kept fits in shared memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownVersion:
-    """A version from an entry."""
-
-    text: str
-    room: int
-    scratch: str
-    apart: bool
-
-
 @dataclass(frozen=True)
 class Known:
     """The entry of a module: its name in the store, and the module's values for the placeholders in it.
@@ -115,65 +102,19 @@ class Known:
         text: the module in generic form with its locations. target: the target of the plans with changed
         thresholds, a name that `targets.target` reads.
         """
-        numbers: dict[str, int] = {}
-
-        def number(found: re.Match[str]) -> str:
-            if found["place"] is None:
-                return found[0]
-            return f"{_MARK}{numbers.setdefault(found[0], len(numbers))}{_MARK}"
-
-        general = _STRING.sub(number, text)
-        general = general.replace(_name_attribute(kernel), _name_attribute(_NAME))
+        places = tuple(dict.fromkeys(found[0] for found in _STRING.finditer(text) if found["place"]))
+        made = cls("", places, kernel, {place: number for number, place in enumerate(places)})
         release = f"{triton_versions.found()} {triton_versions.installed_release()!r}"
-        name = store.digest(general, target, repr(options), source_digest(), mlir_provider(), release)
-        return cls(name, tuple(numbers), kernel, numbers)
+        facts = target, repr(options), source_digest(), mlir_provider(), release
+        return replace(made, name=store.digest(made._to_entry(text), *facts))
 
     def read(self) -> PassResults | None:
         """The results in the entry; None if there is no entry, or an invalid one."""
-        entry = store.read(self.name)
-        if entry is None:
-            return None
-        try:
-            made = tuple(map(self._made, entry["made"]))
-            facts = entry["staged"], entry["avoided"], entry["awaited"]
-            return PassResults(entry["differs"], *facts, made)
-        except (KeyError, TypeError, ValueError, IndexError):
-            return None
+        return store.read_as(self.name, PassResults, self._from_entry)
 
     def write(self, outcome: PassResults) -> None:
         """Write the results to the entry."""
-        store.write(
-            self.name,
-            {
-                "differs": outcome.differs,
-                "staged": outcome.staged,
-                "avoided": outcome.avoided,
-                "awaited": outcome.awaited,
-                "made": [self._kept(made) for made in outcome.made],
-            },
-        )
-
-    def _kept(self, made: TriedVersion) -> dict[str, Any]:
-        version = made.version
-        return {
-            "version": None
-            if version is None
-            else [self._to_entry(version.text), version.room, version.scratch, version.apart],
-            "conversions": [self._row(found) for found in made.conversions],
-            "gathers": [self._row(found) for found in made.gathers],
-        }
-
-    def _row(self, found: ReportedConversion | ReportedGather) -> tuple[Any, ...]:
-        return astuple(replace(found, location=self._to_entry(found.location)))
-
-    def _made(self, kept: dict[str, Any]) -> TriedVersion:
-        version = None
-        if kept["version"] is not None:
-            text, *rest = kept["version"]
-            version = KnownVersion(self._from_entry(text), *rest)
-        conversions = (ReportedConversion(self._from_entry(row[0]), *row[1:]) for row in kept["conversions"])
-        gathers = (ReportedGather(self._from_entry(row[0]), *row[1:]) for row in kept["gathers"])
-        return TriedVersion(version, tuple(conversions), tuple(gathers))
+        store.write_as(self.name, outcome, self._to_entry)
 
     def _to_entry(self, text: str) -> str:
         """The text with placeholders for the module's locations and name."""
@@ -200,9 +141,10 @@ def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVer
     """The versions of a module after the passes, in the order in which they are tried, and last the stock
     kernel. Each version that is taken from the iterator is appended to `tried`."""
 
-    def made(version: Attempt | None) -> TriedVersion:
-        conversions = tuple(map(_conversion, prepared.conversions(version)))
-        tried.append(TriedVersion(version, conversions, tuple(map(_gather, prepared.gathers(version)))))
+    def made(one: Attempt | None) -> TriedVersion:
+        version = None if one is None else Version(one.text, one.room, one.scratch, one.apart)
+        conversions = tuple(map(_conversion, prepared.conversions(one)))
+        tried.append(TriedVersion(version, conversions, tuple(map(_gather, prepared.gathers(one)))))
         return tried[-1]
 
     if prepared.differs:
@@ -218,18 +160,15 @@ def reported(made: TriedVersion) -> tuple[tuple[ReportedConversion, ...], tuple[
 
 
 def _conversion(found: DecidedConversion) -> ReportedConversion:
-    lowering = TRITON if found.kind == "stock" else found.kind
+    layouts = found.source, found.destination
     return ReportedConversion(
-        found.location,
-        found.source,
-        found.destination,
-        lowering,
-        found.detail,
-        found.partials,
-        found.made,
+        found.location, *layouts, _lowering(found), found.detail, found.partials, found.made
     )
 
 
 def _gather(found: DecidedGather) -> ReportedGather:
-    lowering = TRITON if found.kind == "stock" else found.kind
-    return ReportedGather(found.location, found.source, found.index, lowering, found.detail)
+    return ReportedGather(found.location, found.source, found.index, _lowering(found), found.detail)
+
+
+def _lowering(found: DecidedConversion | DecidedGather) -> str:
+    return TRITON if found.kind == "stock" else found.kind

@@ -11,6 +11,8 @@ from triton_linear.report import Report, ReportWarning, publish
 from triton_linear.setting import Setting
 
 _log = logging.getLogger("triton_linear")
+_LONGEST = 150
+"""Characters of a kernel's name in a file name; file systems take 255 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,12 @@ class Outlets:
         """Write the module before and after the passes, if the option `dump` is on."""
         if not (folder := self.setting.options.dump):
             return
-        from triton_linear.dump import Dump
-
         try:
-            Dump(Path(folder)).write(kernel, self.target, before, after)
+            _dump(Path(folder), kernel, self.target, before, after)
         except OSError as error:
             if self.setting.options.strict:
                 raise
-            text = f"kernel '{kernel}' cannot be written to {folder}: {error.strerror or error}"
-            warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
+            _warn(f"kernel '{kernel}' cannot be written to {folder}: {error.strerror or error}")
 
     def _append(self, report: Report) -> None:
         """Append the report to the file of the option `report`; if that fails, warn once for the setting."""
@@ -63,5 +62,24 @@ class Outlets:
         except OSError as error:
             if ("report", path) not in self.setting.warned:
                 self.setting.warned.add(("report", path))
-                text = f"reports cannot be written to {path}: {error.strerror or error}"
-                warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=3)
+                _warn(f"reports cannot be written to {path}: {error.strerror or error}")
+
+
+def _warn(text: str) -> None:
+    warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=4)
+
+
+def _dump(folder: Path, kernel: str, target: str, before: str, after: str) -> None:
+    """Write `KERNEL-DIGEST.before.ttgir` and `KERNEL-DIGEST.after.ttgir` to a folder.
+
+    The digest is that of the module before the passes and of the target. So each specialisation has its own
+    files, and processes that compile the same kernel write the same files. Each file appears whole, as other
+    threads and processes may read or write it.
+    """
+    import hashlib
+
+    from triton_linear.dialect.whole_files import write_whole
+
+    digest = hashlib.sha256(f"{target}\0{before}".encode()).hexdigest()[:12]
+    for side, text in (("before", before), ("after", after)):
+        write_whole(folder / f"{kernel[:_LONGEST]}-{digest}.{side}.ttgir", text.encode())

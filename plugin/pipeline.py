@@ -23,7 +23,7 @@ from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Decid
 from triton_linear.passes.framework.run import PipelineRun
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import Rewritten, rewrite
-from triton_linear.screen import GLOBAL_ACCESSES, Found, are_short, screened
+from triton_linear.screen import GLOBAL_ACCESSES, are_short, screened
 
 Decided = TypeVar("Decided", DecidedConversion, DecidedGather)
 
@@ -137,10 +137,9 @@ def concerning(options: PipelineOptions, module: Module) -> PipelineOptions | No
 
     Ensures: the result is what the plugin finds by screening the same module in libtriton's MLIR."""
     ops = operations(module.operation)
-    found = Found.among(Counter(op.name for op in ops))
 
     def has_short_rows() -> bool:
         accesses = (op for op in ops if op.name in GLOBAL_ACCESSES)
         return are_short(" ".join(str(operand.type) for operand in op.operands) for op in accesses)
 
-    return screened(options, found, has_short_rows)
+    return screened(options, Counter(op.name for op in ops), has_short_rows)

@@ -45,7 +45,6 @@ class Outcome(Enum):
 
 
 NOOP = "noop"
-FOLDED = "folded"
 TRITON = "triton"
 FREE = "free"
 

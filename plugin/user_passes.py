@@ -122,12 +122,9 @@ def _place(module: str, file: str) -> str:
     run."""
     if module == "__main__":
         return ""
-    return file if module.startswith(_LOADED) or not _is_importable(module, file) else module
-
-
-def _is_importable(module: str, file: str) -> bool:
-    spec = getattr(sys.modules.get(module), "__spec__", None)
-    return spec is not None and spec.origin is not None and os.path.abspath(spec.origin) == file
+    origin = getattr(getattr(sys.modules.get(module), "__spec__", None), "origin", None)
+    is_importable = origin is not None and os.path.abspath(origin) == file
+    return module if is_importable and not module.startswith(_LOADED) else file
 
 
 def _elsewhere(name: str, when: str, version: str, digest: str, place: str) -> UserPass:
@@ -179,11 +176,9 @@ def _from_file(file: str) -> ModuleType:
     try:
         # Not by the loader: its cached bytecode may be stale if the file changed within the same second.
         exec(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True), vars(module))
-    except OSError as error:
-        if error.filename == file:
-            raise PassError(f"{file}: {error.strerror}", file) from error
-        raise _raised(error, f"{file} cannot be loaded", file) from error
     except Exception as error:
+        if isinstance(error, OSError) and error.filename == file:
+            raise PassError(f"{file}: {error.strerror}", file) from error
         raise _raised(error, f"{file} cannot be loaded", file) from error
     return module
 

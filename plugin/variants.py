@@ -7,7 +7,7 @@ how many registers ptxas gives a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -73,13 +73,3 @@ def variant(name: str) -> Variant:
         return VARIANTS[name]
     except KeyError:
         raise ValueError(f"no variant '{name}'; there are {', '.join(VARIANTS)}") from None
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    """Names of variants in the order of `VARIANTS`.
-
-    >>> in_order({"lower", "ours"})
-    ['ours', 'lower']
-    """
-    wanted = set(names)
-    return [name for name in VARIANTS if name in wanted]

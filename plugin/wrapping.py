@@ -42,16 +42,13 @@ def wrap_stages(
     """
     if "llir" not in stages:
         return
-    name = str(backend.target)
-    try:
+    with (
+        fallback.guarded(setting, "any", str(backend.target)),
+        garbage.held_back(),
+    ):  # the first time, it imports
         name = target_name(backend, options)
-        with garbage.held_back():  # the first time, it imports
-            others = _what_others_do(backend, stages, hook)
-            stages.update(_wrapped(stages, options, language, name, setting, others))
-    except Exception as error:
-        if setting.options.strict:
-            raise
-        fallback.warn(setting, "any", name, error, {})
+        others = _what_others_do(backend, stages, hook)
+        stages.update(_wrapped(stages, options, language, name, setting, others))
 
 
 def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | None) -> str | None:
@@ -85,9 +82,9 @@ def _wrapped(
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if "ptx" not in stages and not ("amdgcn" in stages and setting.options.occupancy):
         return {"llir": stage}
-    from triton_linear.kept.comparisons import KeptComparisons
+    from triton_linear.kept.assembly import KeptComparisons, KeptDirectives
     from triton_linear.ptxas.fences import with_known_fences
-    from triton_linear.ptxas.veto import Maker, Veto
+    from triton_linear.ptxas.veto import Maker, Veto, scratch_of
 
     def applies() -> bool:
         return stage.converted and not stage.vetoed and stage.options.occupancy
@@ -95,7 +92,7 @@ def _wrapped(
     def gpu() -> Target:
         from triton_linear.lowering.target import targets
 
-        return targets.target(stage.assembled_for)
+        return targets.target(stage.target(assembling=True))
 
     def fails(error: Exception, metadata: Metadata) -> None:
         if setting.options.strict:
@@ -114,8 +111,6 @@ def _wrapped(
         return Veto(ours, stock, stage, fails)
 
     if "ptx" not in stages:
-        from triton_linear.ptxas.amdgcn import scratch_of
-
         made = Maker(stages["amdgcn"], lambda text, _: scratch_of(text) if applies() else None)
         return {"llir": stage, "amdgcn": veto_of(lambda: made, lambda: made).text}
     stock_ptx = stages["ptx"]
@@ -125,7 +120,6 @@ def _wrapped(
 
     if "cubin" not in stages or not setting.options.occupancy:
         return {"llir": stage, "ptx": ptx}
-    from triton_linear.kept.registers import KeptDirectives
     from triton_linear.ptxas.registers import Assembler, user_controls_registers
 
     if user_controls_registers(options):
@@ -136,7 +130,7 @@ def _wrapped(
         return stage.phase("assemble again")
 
     def how() -> str:
-        return f"{stage.assembled_for} {assembled()}"
+        return f"{stage.target(assembling=True)} {assembled()}"
 
     warps = getattr(options, "num_warps", None)
     decisions = KeptDirectives(how) if setting.options.cache and others is not None else None

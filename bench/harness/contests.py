@@ -18,7 +18,7 @@ from triton_linear.contests.launches import LaunchContest
 from triton_linear.decisions import NONE
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, Units
+from triton_linear.unit_arguments import NO_UNITS, UnitArguments
 
 MOST_CALLS = 640
 """Repetitions of a call after which its contests need not have ended."""
@@ -32,7 +32,7 @@ def context() -> AbstractContextManager[list[Report]]:
     return triton_linear.enabled(**_OPTIONS)
 
 
-def prepare(stock: Any, units: Units = NO_UNITS) -> None:
+def prepare(stock: Any, units: UnitArguments = NO_UNITS) -> None:
     """Compile what a worker would for a kernel (`CompiledKernel`) of stock Triton's, which needs no GPU. units:
     the arguments of its launch that are 1 (`units_of`). Raises RuntimeError where it could not."""
     asked, key = contest.of_ours(stock, Setting(Options(**_OPTIONS)), units)
@@ -44,10 +44,10 @@ def prepare(stock: Any, units: Units = NO_UNITS) -> None:
         raise RuntimeError(failure)
 
 
-def units_of(kernel: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Units:
+def units_of(kernel: Any, args: Sequence[Any], options: Mapping[str, Any]) -> UnitArguments:
     """The arguments that are 1 in a launch of a `JITFunction`."""
     binder = kernel.device_caches[driver.active.get_current_device()][-1]
-    return Units.of(binder(*args, **options)[1])
+    return UnitArguments.of(binder(*args, **options)[1])
 
 
 def open_among(kernels: Sequence[Any]) -> int:

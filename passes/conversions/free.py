@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
@@ -43,10 +42,6 @@ class FreeConversions(Pass):
     summary: ClassVar[str] = "let conversions of floats cost nothing and give garbage, for measuring"
     ensures: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
 
-    only: int | None = field(
-        default=None, metadata={"help": "number of the one conversion to leave out, from 0; by default all"}
-    )
-
     def __call__(self, op: Operation, pass_: PassRun) -> None:
         ops = pass_.operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
@@ -54,11 +49,9 @@ class FreeConversions(Pass):
             return
         deciding = deciding_values(ops)
         table = pass_.layouts
-        for number, conversion in enumerate(conversions):
+        for conversion in conversions:
             ll.undecide(conversion)
             plan = decide(conversion, deciding, table)
-            if isinstance(plan, FreePlan) and self.only not in (None, number):
-                plan = f"it is number {number}, and only number {self.only} is left out"
             if isinstance(plan, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(plan, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {plan}")

@@ -12,7 +12,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 from triton_linear.contests.events import Clock, Interval
 from triton_linear.contests.verdict import Side, Verdict
@@ -35,25 +35,6 @@ _UNTIMED: Final = 16
 """Launches in a row that the driver cannot time before the contest ends."""
 
 
-class Loaded(Protocol):
-    """A kernel that is loaded, or is by `run`: what `JITFunction.run` reads of Triton's `CompiledKernel`."""
-
-    @property
-    def run(self) -> Callable[..., Any]: ...
-    @property
-    def function(self) -> Any: ...
-    @property
-    def packed_metadata(self) -> Any: ...
-
-
-class Launcher(NamedTuple):
-    """What is at hand of a kernel that is loaded: a timed launch takes no longer than stock Triton's."""
-
-    run: Callable[..., Any]
-    function: Any
-    packed_metadata: Any
-
-
 Winners = Mapping[int, Side]
 """The winner of each size that is decided."""
 
@@ -68,8 +49,8 @@ class LaunchContest:
     Where a graph is captured while its size is not decided, and where launches are not timed, `last` is
     launched; where a profiler has hooks, stock Triton's kernel, and where ours does not take the arguments.
 
-    stock: Triton's launcher of its kernel. ours: the other kernel. known: winners that are known already. last:
-    the winner of an earlier contest of these kernels.
+    stock: Triton's launcher of its kernel. ours: the other kernel, a `CompiledKernel`. known: winners that are
+    known already. last: the winner of an earlier contest of these kernels.
     takes: tells of the arguments of a launch whether ours takes them; None: it takes all.
     decided: called with the winners and the tests by size when there is another winner. over: called once, when
     launches should no longer come here, with the winner, and whether something has failed.
@@ -78,7 +59,7 @@ class LaunchContest:
     def __init__(
         self,
         stock: Callable[..., Any],
-        ours: Loaded,
+        ours: Any,
         clock: Clock,
         decided: Callable[[Winners, Mapping[int, Verdict]], None],
         over: Callable[[Side, bool], None],
@@ -93,7 +74,7 @@ class LaunchContest:
         self._clock = clock
         self._decided = decided
         self._over = over
-        self._launcher: Launcher | None = None
+        self._is_loaded = False
         self._verdicts = {size: Verdict(winner) for size, winner in (known or {}).items()}
         self._known = len(self._verdicts)
         self._launches: Counter[int] = Counter()
@@ -111,7 +92,8 @@ class LaunchContest:
         """Launch one of the kernels; the parameters are those of Triton's launcher for stock Triton's kernel:
         grid, stream, function, metadata, and `rest`: launch metadata, both hooks, and the arguments."""
         size = _size(x, y, z)
-        if self._ended or not size or _is_called(rest[1]) or _is_called(rest[2]) or not self._may_take(rest):
+        takes = self._takes is None or self._takes(rest[ARGUMENTS:])
+        if self._ended or not size or _is_called(rest[1]) or _is_called(rest[2]) or not takes:
             return self._stock(x, y, z, stream, function, packed, *rest)
         verdict = self._verdicts.get(size) or self._verdicts.setdefault(size, Verdict())
         self._launches[size] += 1
@@ -142,23 +124,18 @@ class LaunchContest:
                 self._give_up(error)
         return result
 
-    def _may_take(self, rest: Sequence[Any]) -> bool:
-        """True if ours takes the arguments of a launch."""
-        return self._takes is None or self._takes(rest[ARGUMENTS:])
-
-    def _loaded(self) -> Launcher | None:
-        """The launcher of ours; None while another thread loads it, or if it cannot be loaded."""
-        if self._launcher is not None or self._ended or not self._alone.acquire(blocking=False):
-            return self._launcher
+    def _loaded(self) -> Any:
+        """Our kernel; None while another thread loads it, or if it cannot be loaded."""
+        if self._is_loaded or self._ended or not self._alone.acquire(blocking=False):
+            return self._ours if self._is_loaded else None
         try:
             with self._clock.relaxed():
-                run = self._ours.run
-            self._launcher = Launcher(run, self._ours.function, self._ours.packed_metadata)
+                self._is_loaded = self._ours.run is not None  # the driver loads it
         except Exception as error:
             self._give_up(error)
         finally:
             self._alone.release()
-        return self._launcher
+        return self._ours if self._is_loaded else None
 
     def _begun(self, stream: int, brief: bool) -> Interval | None:
         """What times a launch from now on; None if it is not timed."""

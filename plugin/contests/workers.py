@@ -1,7 +1,7 @@
 """Processes that do jobs beside the program, each with a thread here that waits for it.
 
 A process has two pipes of its own: it reads pickled jobs from one, and writes a pickled answer for each to
-the other.
+the other (`work`). When the process that started it ends, it finishes the job at hand and ends as well.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ PATIENCE: Final = 600.0
 """Seconds that one job may take; its process is then ended."""
 _IDLE: Final = 30.0
 """Seconds without a job after which a process ends: each holds 300 MiB."""
+_NICE: Final = 10
+"""Steps of priority below the program's, which the compiles must not hold up."""
 _CORES_EACH: Final = 4
 _MOST: Final = 8
 _FAILURES: Final = 3
@@ -32,8 +34,9 @@ _SAID: Final = 300
 """Characters of what a process said last."""
 
 _START: Final = (
-    "import sys; sys.path[:] = {path!r}; from triton_linear.contest_worker import main; "
-    "main({jobs}, {answers}, {patience})"
+    "import os, sys; os.nice({nice}); sys.path[:] = {path!r}; "
+    "from triton_linear.contests.workers import work; from triton_linear.contest_job import answer_to; "
+    "work(answer_to, {jobs}, {answers}, {patience})"
 )
 """What a process runs: it imports what this one does, whatever lies in the current folder."""
 
@@ -49,8 +52,27 @@ Command = Callable[[int, int], tuple[str, ...]]
 
 def command(jobs: int, answers: int) -> tuple[str, ...]:
     """What starts a worker."""
-    text = _START.format(path=list(sys.path), jobs=jobs, answers=answers, patience=PATIENCE)
+    text = _START.format(nice=_NICE, path=list(sys.path), jobs=jobs, answers=answers, patience=PATIENCE)
     return (sys.executable, "-c", text)
+
+
+def work(answer_to: Callable[[Any], object], jobs: int, answers: int, patience: float) -> None:
+    """Answer jobs until their pipe ends, each by `answer_to`. jobs, answers: the ends of the pipes. patience:
+    seconds for a job, after which this process ends."""
+    with os.fdopen(jobs, "rb") as given, os.fdopen(answers, "wb") as told:
+        while True:
+            try:
+                job = pickle.load(given)
+            except EOFError:
+                return
+            signal.alarm(int(patience) + 1)
+            answer = answer_to(job)
+            signal.alarm(0)
+            try:
+                pickle.dump(answer, told)
+                told.flush()
+            except BrokenPipeError:
+                return
 
 
 class _Process:

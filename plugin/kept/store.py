@@ -13,15 +13,19 @@ more than a few times `FOLDER_BYTES / _PARTS`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
-import secrets
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from triton_linear.dialect.whole_files import write_whole
 
 FOLDER = "triton_linear"
 """The store's folder in Triton's cache. Triton's own folders have digests as names."""
@@ -66,24 +70,59 @@ def write(name: str, entry: Mapping[str, Any]) -> None:
 
     Requires: JSON can represent the entry.
     """
-    temporary = None
     with suppress(Exception):
         body = zlib.compress(json.dumps(entry).encode(), _LEVEL)
         if len(body) > ENTRY_BYTES:
             return
         checksum = hashlib.sha256(body).digest()
         path = _path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with temporary.open("xb") as file:  # with the permissions of Triton's own files
-            file.write(checksum + body)
-        os.replace(temporary, path)
-        temporary = None
+        write_whole(path, checksum + body)
         if _measures_folder(checksum, len(body)):
             _shrink(path.parent)
-    if temporary is not None:
-        with suppress(OSError):
-            temporary.unlink()
+
+
+Value = TypeVar("Value")
+
+
+def read_as(name: str, kind: type[Value], text: Callable[[str], str] = str) -> Value | None:
+    """The instance of a dataclass in an entry; None if there is none, or if its fields have other types. text:
+    is applied to each string."""
+    try:
+        return cast(Value, _decoded(read(name), kind, text))
+    except (KeyError, TypeError, ValueError, IndexError):
+        return None
+
+
+def write_as(name: str, value: Any, text: Callable[[str], str] = str) -> None:
+    """Keep an instance of a dataclass. Its fields are texts, numbers, None, tuples or dataclasses."""
+    write(name, _encoded(value, text))
+
+
+def _encoded(value: Any, text: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, tuple):
+        return [_encoded(each, text) for each in value]
+    if is_dataclass(value):
+        return {each.name: _encoded(getattr(value, each.name), text) for each in fields(value)}
+    return value
+
+
+_types: Callable[[Any], Mapping[str, Any]] = functools.cache(get_type_hints)
+
+
+def _decoded(value: Any, kind: Any, text: Callable[[str], str]) -> Any:
+    if is_dataclass(kind):
+        types = _types(kind)
+        return cast(Any, kind)(**{each: _decoded(value[each], types[each], text) for each in types})
+    kinds = get_args(kind)
+    if get_origin(kind) is tuple:
+        return tuple([_decoded(each, kinds[0], text) for each in value])
+    if NoneType in kinds:
+        return None if value is None else _decoded(value, kinds[0], text)
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is no {kind}")
+    return text(value) if kind is str else value
 
 
 def _measures_folder(checksum: bytes, size: int) -> bool:

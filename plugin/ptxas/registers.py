@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.kept.registers import KeptDirective, KeptDirectives
+from triton_linear.kept import store
+from triton_linear.kept.assembly import KeptDirective, KeptDirectives
 from triton_linear.ptxas.advice import BOUND, CTAS, advise, limits_of, serves
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.output import held_back
@@ -118,7 +119,7 @@ class Assembler:
             self._failed = None
         taken, found = self._tried(text, threads, metadata)
         if found is not None and self._decisions is not None:
-            self._decisions.write(name, found)
+            store.write_as(name, found)
         return taken
 
     def _tried(self, text: str, threads: re.Match[str], metadata: Metadata) -> tuple[str, KeptDirective | None]:

@@ -6,11 +6,12 @@ Triton's layouts. Stock Triton's is the measure: the first of ours that does not
 is left out if the code is so large that it would take long.
 
 What is compared are bytes that the assembler reports. Nothing foresees speed: where a GPU is at hand, launches
-measure (`contest`). The results of comparisons are kept on disk (`kept.comparisons`).
+measure (`contest`). The results of comparisons are kept on disk (`kept.assembly`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, Protocol
@@ -21,6 +22,8 @@ from triton_linear.ptxas.output import held_back
 
 Metadata = MutableMapping[str, Any]
 Stage = Callable[[object, Metadata], object]
+_SCRATCH: Final = re.compile(r"^\s*\.private_segment_fixed_size:\s*(\d+)\s*$", re.M)
+"""Bytes for each thread, in the metadata of a kernel (LLVM's guide for AMDGPU, code object metadata)."""
 _SMALL_CODE: Final = 128 * 1024
 """The most characters of PTX or AMDGCN of a kernel that is compiled a third time. Of more than that Triton
 takes two to ten seconds for one version."""
@@ -142,3 +145,12 @@ class Veto:
         maker = self._taken or self._ours()
         assert maker.code is not None
         return maker.code(src, metadata)
+
+
+def scratch_of(text: object) -> int | None:
+    """The bytes that a thread of an AMDGCN kernel has in scratch memory (spills); None if it tells none.
+
+    >>> scratch_of("    .private_segment_fixed_size: 152\\n")
+    152
+    """
+    return max((int(size) for size in _SCRATCH.findall(str(text))), default=None)

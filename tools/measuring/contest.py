@@ -311,7 +311,6 @@ def import_all() -> None:
             "ptxas.fences",
             "ptxas.registers",
             "ptxas.veto",
-            "kept.registers",
-            "kept.comparisons",
+            "kept.assembly",
         ):
             importlib.import_module(f"triton_linear.{name}")

@@ -32,7 +32,8 @@ from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
-from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
+from triton_linear.tools.tune.options import in_order
+from triton_linear.variants import COMPARED, VARIANTS, variant
 
 
 @dataclass(frozen=True)

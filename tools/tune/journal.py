@@ -6,13 +6,14 @@ interrupted, no decision is lost.
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from triton_linear.decisions import Decision, DecisionError, DecisionFile, now_text
+from triton_linear.decisions import Decision, DecisionError, DecisionFile
 from triton_linear.tools.measuring.contest import CONTEST, IDLE
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.progress import say
@@ -85,6 +86,11 @@ class Journal:
 
 def _outcome(kernel: TunedKernel) -> tuple[Any, ...]:
     return kernel.variant, kernel.ratio
+
+
+def now_text() -> str:
+    """Date and time (UTC) in the format of `Decision.measured`."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def store(file: DecisionFile, kernels: Iterable[TunedKernel]) -> None:

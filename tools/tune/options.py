@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from triton_linear.tools.support.options import add_program
-from triton_linear.variants import COMPARED, VARIANTS, in_order, variant
+from triton_linear.variants import COMPARED, VARIANTS, variant
 
 RUN = "tune.command"
 
@@ -59,3 +60,13 @@ def _variant(text: str) -> str:
         return variant(text).name
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of variants in the order of `VARIANTS`.
+
+    >>> in_order({"lower", "ours"})
+    ['ours', 'lower']
+    """
+    wanted = set(names)
+    return [name for name in VARIANTS if name in wanted]

@@ -48,14 +48,6 @@ def transpose(x, out, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def two_ways(x, out, BM: tl.constexpr, BN: tl.constexpr):
-    rows, columns = tl.arange(0, BM), tl.arange(0, BN)
-    tile = tl.load(x + rows[:, None] * BN + columns[None, :])
-    tl.store(out + columns[:, None] * BM + rows[None, :], tl.trans(tile) * 2)
-    tl.store(out + BM * BN + columns[:, None] * BM + rows[None, :], tl.trans(tile + 3))
-
-
-@triton.jit
 def places_from_floats(x, out, BM: tl.constexpr, BN: tl.constexpr):
     rows, columns = tl.arange(0, BM), tl.arange(0, BN)
     tile = tl.load(x + rows[:, None] * BN + columns[None, :])
@@ -89,8 +81,8 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def compiled_free(kernel: Any, target: GPUTarget, only: int | None = None) -> tuple[Any, triton_linear.Report]:
-    with hook.pinned(Options(strict=True, free=True, free_only=only)) as reports:
+def compiled_free(kernel: Any, target: GPUTarget) -> tuple[Any, triton_linear.Report]:
+    with hook.pinned(Options(strict=True, free=True)) as reports:
         compiled = compile_kernel(kernel, target)
     (report,) = reports
     return compiled, report
@@ -151,17 +143,6 @@ def test_integers_stay() -> None:
     assert all("only conversions of floats" in detail for detail in details)
 
 
-def test_one_alone_can_be_left_out() -> None:
-    stock, all_free = compile_kernel(two_ways, CUDA), compiled_free(two_ways, CUDA)[0]
-    count = [len(re.findall(EXCHANGE, assembly(kernel))) for kernel in (all_free, stock)]
-    assert count[0] == 0
-    for only in (0, 1):
-        free, report = compiled_free(two_ways, CUDA, only)
-        lowerings = [c.lowering for c in report.conversions]
-        assert lowerings == [FREE if number == only else TRITON for number in (0, 1)]
-        assert count[0] < len(re.findall(EXCHANGE, assembly(free))) < count[1]
-
-
 @pytest.mark.parametrize(("number", "name"), list(enumerate(["cuda:80", "cuda:90", "hip:gfx942"])))
 def test_every_example_compiles_and_keeps_its_accesses(number: int, name: str) -> None:
     """Each for one of the targets."""
@@ -180,7 +161,7 @@ def test_every_example_compiles_and_keeps_its_accesses(number: int, name: str) -
 
 
 def test_it_is_cached_apart() -> None:
-    options = Options(), Options(free=True), Options(free=True, free_only=0), Options(free=True, free_only=1)
+    options = Options(), Options(free=True)
     assert len({Setting(each).fingerprint for each in options}) == len(options)
     stock = compile_kernel(transpose, CUDA)
     free, _ = compiled_free(transpose, CUDA)

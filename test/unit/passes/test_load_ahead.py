@@ -20,7 +20,7 @@ from triton_linear.passes.operations.names import LOAD
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.scheduling.load_ahead import LoadAhead, _has_registers
-from triton_linear.screen import Found, screened
+from triton_linear.screen import screened
 
 A, B = "tensor<512xi32, #a>", "tensor<512xi32, #b>"
 P, M = "tensor<512x!tt.ptr<i32>, #a>", "tensor<512xi1, #a>"
@@ -309,14 +309,12 @@ def test_screening_keeps_loops_that_load_and_scan() -> None:
         ({"scf.for": 1, "tt.load": 1}, False),
         ({"tt.load": 1, "tt.scan": 1}, False),
     ):
-        left = screened(PipelineOptions(), Found.among(names), lambda: False)
+        left = screened(PipelineOptions(), names, lambda: False)
         assert (left is not None) == stays_in
         if left is not None:
             assert [each.name for each in pipeline(left, "cuda:90")].count(LoadAhead.name) == 1
             assert not left.chooses_layouts
-        assert (
-            screened(PipelineOptions(assign=False, reductions=False), Found.among(names), lambda: False) is None
-        )
+        assert screened(PipelineOptions(assign=False, reductions=False), names, lambda: False) is None
 
 
 def test_nothing_is_said_for_gpus_where_no_loop_goes_ahead() -> None:

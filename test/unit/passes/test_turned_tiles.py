@@ -14,7 +14,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.shared_memory import LocalAccess, layouts
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.screen import Found, screened
+from triton_linear.screen import screened
 from triton_linear.tools.support.functions import lower_kernel, sink
 
 SHAPES = [("f16", (64, 64)), ("bf16", (32, 128)), ("f32", (32, 32)), ("f8E5M2", (128, 128)), ("f16", (16, 16))]
@@ -96,7 +96,7 @@ def test_layouts_that_suit_matrix_instructions_are_among_those_offered(name: str
 
 def test_turned_tiles_without_conversions_are_looked_at() -> None:
     names = {"ttg.local_load": 1, "ttg.local_alloc": 2, "tt.trans": 1}
-    left = screened(PipelineOptions(), Found.among(names), lambda: False)
+    left = screened(PipelineOptions(), names, lambda: False)
     assert left is not None and left.layouts
-    left = screened(PipelineOptions(), Found.among(names | {"tt.trans": 0}), lambda: False)
+    left = screened(PipelineOptions(), names | {"tt.trans": 0}, lambda: False)
     assert left is not None and not left.layouts

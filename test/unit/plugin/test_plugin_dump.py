@@ -14,8 +14,9 @@ from plugin_support import CUDA, transpose
 
 import triton_linear
 from triton_linear import environment, hook
-from triton_linear.dump import Dump
+from triton_linear.outlets import Outlets
 from triton_linear.report import ReportWarning
+from triton_linear.setting import Options, Setting
 
 SOURCE = support.source(transpose, 32)
 
@@ -68,11 +69,12 @@ def test_a_folder_that_cannot_be_made_is_one_warning(tmp_path: Path) -> None:
 
 def test_threads_write_the_same_file(tmp_path: Path) -> None:
     errors: list[Exception] = []
+    outlets = Outlets(Setting(Options(dump=str(tmp_path), strict=True)), "cuda:90")
 
     def write() -> None:
         try:
             for _ in range(20):
-                Dump(tmp_path).write("kernel", "cuda:90", "before", "after")
+                outlets.dump("kernel", "before", "after")
         except OSError as error:
             errors.append(error)
 

@@ -274,7 +274,7 @@ plugin_support.use_fakes()
 triton_linear.install()
 held, done = threading.Event(), threading.Event()
 def hold():
-    with hook._state.pinned(None), hook._state.lock, output.held_back(), output._lock:
+    with hook._state.pinned(None), hook._state.lock, output.held_back(), output.blocks.lock:
         held.set()
         done.wait()
 threading.Thread(target=hold).start()

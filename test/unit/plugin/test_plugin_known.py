@@ -24,7 +24,7 @@ from triton.compiler import ASTSource
 import triton_linear
 from triton_linear import known, pipeline
 from triton_linear.hook import pinned
-from triton_linear.kept import registers as decided
+from triton_linear.kept import assembly as decided
 from triton_linear.kept import store
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.ptxas.registers import Assembler
@@ -180,7 +180,7 @@ def test_where_more_versions_are_needed_than_are_kept_the_passes_run(
         assert found is not None
         (one,) = found.made
         assert one.version is not None
-        version = known.KnownVersion(one.version.text, 0, "scratch that takes too much", False)
+        version = known.Version(one.version.text, 0, "scratch that takes too much", False)
         return replace(found, made=(replace(one, version=version),))
 
     monkeypatch.setattr(known.Known, "read", without_room)

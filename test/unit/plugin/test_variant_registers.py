@@ -13,7 +13,7 @@ from triton import knobs
 from triton_linear import setting
 from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
-from triton_linear.kept import comparisons, registers
+from triton_linear.kept import assembly
 from triton_linear.setting import Options
 
 
@@ -28,7 +28,7 @@ def places_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def test_results_on_disk_are_those_of_one_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((comparisons, "KeptComparisons"), (registers, "KeptDirectives")):
+    for module, name in ((assembly, "KeptComparisons"), (assembly, "KeptDirectives")):
         kept, keys = getattr(module, name), list[str]()
 
         def seen(how: Any, kept: Any = kept, keys: list[str] = keys) -> Any:
@@ -44,13 +44,13 @@ def test_results_on_disk_are_those_of_one_threshold(monkeypatch: pytest.MonkeyPa
 
 def test_directives_of_a_decision_are_kept_for_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options in force are the same, whatever is decided."""
-    found, kept = list[Any](), registers.KeptDirectives
+    found, kept = list[Any](), assembly.KeptDirectives
 
     def seen(how: Any) -> Any:
         found.append(how)
         return kept(how)
 
-    monkeypatch.setattr(registers, "KeptDirectives", seen)
+    monkeypatch.setattr(assembly, "KeptDirectives", seen)
     with pinned(Options(decisions="none", keyed=True)) as reports:
         compile_kernel(row_sums)
     key = (reports[0].key, "cuda:90", ptxas_version("cuda:90"))

@@ -64,7 +64,7 @@ def test_of_two_runs_on_one_day_the_later_counts(
     exported.write_text(capsys.readouterr().out)
     assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
     assert decided(DecisionFile(other))["matmul"] == "ours"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", decisions.now_text())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", journal.now_text())
 
 
 WRONG_LINES = ["", "{", "[]", "{}", '{"kernel": 1}', "null", "\u0001"]

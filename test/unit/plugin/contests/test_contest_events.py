@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_linear.contests.events import Clock, clock_of
-from triton_linear.contests.pause import NANOSECONDS
+from triton_linear.contests.events import NANOSECONDS, Clock, clock_of
 
 DRIVER = """
 static int mode = 0, made = 0, gone = 0, asked_strictly = 0, now = 0, ready = 1, fails = 0, capturing = 0;

@@ -24,7 +24,7 @@ from triton_linear.dialect import bridge
 from triton_linear.passes.reductions.same_bits import same_bits
 from triton_linear.passes.reductions.strides import strides
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, Units, are_units, units_of, with_units
+from triton_linear.unit_arguments import NO_UNITS, UnitArguments, are_units, units_of, with_units
 
 __all__ = ["gpu", "installed"]
 TARGETS = [GPUTarget("cuda", 80, 32), GPUTarget("cuda", 90, 32), GPUTarget("cuda", 100, 32)]
@@ -238,7 +238,7 @@ def answered(kernel: Any, target: GPUTarget, note: str = "") -> tuple[Any, Any]:
     """Stock Triton's kernel, and what a worker makes of it for launches with a column of 1; None if nothing
     else. note: what the worker says of it."""
     stock = compiled(kernel, target)
-    units = Units((3,), PARAMETERS)
+    units = UnitArguments((3,), PARAMETERS)
     key = contest_job.key_of(stock.hash, Setting(EXACT, decided=NO_DECISIONS), units)
     job = contest_job.job_of(stock, make_backend(target).parse_options({}), key, EXACT, units)
     assert isinstance(job, contest_job.Job)
@@ -362,7 +362,7 @@ def test_kernels_of_unit_strides_have_a_contest_of_their_own(
     jobs = kept_jobs(monkeypatch, gpu)
     launch(column=1)
     launch(column=2)
-    assert [job.units for job in jobs] == [Units((3,), PARAMETERS), NO_UNITS]
+    assert [job.units for job in jobs] == [UnitArguments((3,), PARAMETERS), NO_UNITS]
     assert jobs[0].key != jobs[1].key and jobs[0].ttgir == jobs[1].ttgir
     assert [len(set(gpu.launched))] == [1], "stock Triton has one kernel for both"
 
@@ -418,17 +418,19 @@ def test_kernels_of_other_strides_have_other_keys_on_disk() -> None:
     setting = Setting(EXACT, decided=NO_DECISIONS)
     keys = {
         contest_job.key_of("stock", setting, units)
-        for units in (NO_UNITS, Units((3,), (3,)), Units((2,), (2,)))
+        for units in (NO_UNITS, UnitArguments((3,), (3,)), UnitArguments((2,), (2,)))
     }
     assert len(keys) == 3
 
 
 def test_units_are_what_the_cache_key_says() -> None:
     key = [("*fp32", "D"), ("constexpr", 1), ("i64", 1), ("i64", "D"), ("i64", ""), ("u1", None), ("i32", 1)]
-    units = Units.of([*key, '("custom_pipeline", 1)'])
-    assert units == Units((2, 6), (1, 5))
+    units = UnitArguments.of([*key, '("custom_pipeline", 1)'])
+    assert units == UnitArguments((2, 6), (1, 5))
     for several in (("i64", "i32"), (1, "D")), ("tensordesc<fp16[64, 64]>", None):
-        assert Units.of([("i64", 1), several, ("i64", 1)]) == Units((0,), (0,)), "which are several parameters"
+        assert UnitArguments.of([("i64", 1), several, ("i64", 1)]) == UnitArguments((0,), (0,)), (
+            "which are several parameters"
+        )
     assert are_units([1, 2], [None, 1, 1]) and are_units([], [])
     for other in (2, True, 1.0, None):
         assert not are_units([1, 2], [None, 1, other])

@@ -1,7 +1,11 @@
-"""Keep on disk which directive on registers a kernel is assembled with (`store`).
+"""Keep on disk how kernels are assembled best: with which directive on registers, and whether ours is taken.
 
-ptxas is a function of the PTX, its version and its options, so a decision holds for every kernel with the same
+ptxas is a function of the PTX, its version and its options, so a directive holds for every kernel with the same
 PTX. Source locations and the kernel's name are left out of the key, since they change no instruction.
+
+Comparing our kernel with stock Triton's compiles it a second time, and kernels that are compared take long to
+compile. The result depends on the module, the options, the environment variables that LLVM follows, the version
+and options of ptxas, and the changes of other hooks to the stages. All of these are in the key.
 """
 
 from __future__ import annotations
@@ -47,14 +51,34 @@ class KeptDirectives:
 
     def read(self, name: str) -> KeptDirective | None:
         """The decision in the entry; None if there is no entry, or an invalid one."""
-        entry = store.read(name)
-        if entry is None:
-            return None
-        directive, stack = entry.get("directive"), entry.get("stack")
-        if not isinstance(directive, str) or not isinstance(stack, int):
-            return None
-        return KeptDirective(directive, stack)
+        return store.read_as(name, KeptDirective)
 
-    def write(self, name: str, decided: KeptDirective) -> None:
-        """Write a decision to the entry."""
-        store.write(name, {"directive": decided.directive, "stack": decided.stack})
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of a comparison. vetoed: why our kernel gives way; "" if it does not. remarks: those of the
+    compile before the comparison. kept: it gives way to ours with Triton's layouts, not to stock Triton's."""
+
+    vetoed: str
+    remarks: tuple[str, ...] = ()
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeptComparisons:
+    """The results of comparing kernels that are assembled in one way.
+
+    how: as above, without the thresholds. It must not refer to the stage `llir`: that stage refers to this
+    object, and the cycle would keep it alive.
+    """
+
+    how: Callable[[], str]
+
+    def name(self, module: str) -> str:
+        """The name of the entry for a module. module: the name of what is known of it."""
+        from triton._C.libtriton import (  # type: ignore[import-untyped, unused-ignore]
+            get_cache_invalidating_env_vars,
+        )
+
+        environment = sorted(get_cache_invalidating_env_vars().items())
+        return store.digest("compared", module, self.how(), repr(environment))
