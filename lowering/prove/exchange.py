@@ -98,13 +98,9 @@ def words_after_exchange(
     """
     if plan.index is not None:
         raise Refuted("the loads of a conversion have no index")
-    slots, loading = plan.per_word, loaded_words(plan)
-    loaded = [
-        word
-        for accesses in values_loaded(plan, words, functions, threads, target)
-        for values in accesses
-        for word in packed(values, slots)
-    ]
+    slots, rounds = plan.per_word, values_loaded(plan, words, functions, threads, target)
+    loaded = [word for accesses in rounds for values in accesses for word in packed(values, slots)]
+    loading = loaded_words(plan)
     run_words(functions, loading.steps, loaded, slots, threads.lane_bits, threads.bits, threads.own_bits)
     return words_at(loaded, loading.outputs)
 

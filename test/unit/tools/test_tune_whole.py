@@ -61,11 +61,10 @@ def test_a_program_is_tuned(
     assert said.out.count("the program has run") == 1
     assert said.err.count("row_sums: ") == 2
     found = DecisionFile(decisions.default_file()).read()
-    assert sorted(each.name for each in found) == ["double", "row_sums", "row_sums"]
+    assert [each.name for each in found] == ["row_sums", "row_sums"], "of `double` all variants are one code"
     assert len(ran) == 1
     with knobs.compilation.scope(), pinned(Options()) as reports:
         knobs.compilation.always_compile = True
         for width in (32, 64):
             support.compile_kernel(support.row_sums, width=width)
-        support.compile_kernel(support.double)
     assert sorted(report.variant for report in reports) == sorted(each.variant for each in found)

@@ -37,14 +37,18 @@ SHAPES = ["64x64", "128x128"]
 IN_TURN = list(zip(CONVERSIONS, itertools.cycle(SHAPES), strict=False))
 """Each conversion for one of the shapes."""
 # Lanes and registers are spread over both dimensions, and one bit of each is a sum.
-TWISTED = (
-    '{"register": [[0, 1], [1, 32], [32, 0], [4, 4]], "lane": [[2, 0], [0, 2], [4, 0], [8, 8], [0, 16]], '
-    '"warp": [[16, 16], [0, 8], [1, 0], [0, 0]]}'
-)
+TWISTED = "twisted"
+TWIST = {
+    "register": [[0, 1], [1, 32], [32, 0], [4, 4]],
+    "lane": [[2, 0], [0, 2], [4, 0], [8, 8], [0, 16]],
+    "warp": [[16, 16], [0, 8], [1, 0], [0, 0]],
+}
 
 
 def of(encoding: str, shape: str) -> Subject:
-    """The layout of an encoding."""
+    """The layout of an encoding, or the twisted one."""
+    if encoding == TWISTED:
+        return Subject(LinearLayout.from_bases(TWIST, ["dim0", "dim1"]), TWISTED, element_bits=16)
     (found,) = subjects(encoding, shape, "f16")
     return found
 
