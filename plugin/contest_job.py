@@ -22,6 +22,7 @@ from triton_linear.kept import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import NO_UNITS, UnitArguments
+from triton_linear.variants import VARIANTS
 from triton_linear.wrapping import target_name
 
 FIRST: Final = "ttgir"
@@ -301,7 +302,8 @@ def _parsed(text: str) -> Any:
 
 
 def is_decided(kernel: Any, setting: Setting) -> bool:
-    """True if there is a decision for a kernel of stock Triton's (`CompiledKernel`): it has no contest."""
+    """True if there is a decision for a kernel of stock Triton's (`CompiledKernel`): it has no contest.
+    One that names a variant of another version of this package is none."""
     from triton.compiler.compiler import make_backend
 
     if not setting.decisions or FIRST not in kernel.asm:
@@ -312,7 +314,7 @@ def is_decided(kernel: Any, setting: Setting) -> bool:
     target = target_name(make_backend(metadata["target"]), kernel.metadata)
     text = _parsed(kernel.asm[FIRST]).str_nodebug()
     key = kernel_digest(text, metadata)
-    return setting.decisions.variant(key, target, ptxas_version(target)) is not None
+    return setting.decisions.variant(key, target, ptxas_version(target)) in VARIANTS
 
 
 def _put(job: Job, made: _Made) -> None:

@@ -183,7 +183,7 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
             f"a thread stores one of 2^{plan.store.choices} alternatives, {len(plan.split)} bits choose"
         )
     if plan.index is not None:
-        _check_index(plan, plan.index)
+        _check_index(plan, plan.index, threads)
     if any(mask >> threads.bits for mask in plan.split):
         raise Refuted("alternatives are chosen by bits that a thread number does not have")
     width = plan.store.slots << plan.store.choices
@@ -203,7 +203,11 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
             raise Refuted(f"no load has the place {place}")
 
 
-def _check_index(plan: SharedPlan, index: Index) -> None:
+def _check_index(plan: SharedPlan, index: Index, threads: Threads) -> None:
+    if len(plan.store.columns) != threads.own_bits:
+        raise Refuted(
+            f"stores go by {len(plan.store.columns)} bits of a thread number, a CTA has {threads.own_bits}"
+        )
     if plan.load.slots != 1 or plan.load.matrix or plan.before is not None or plan.after is not None:
         raise Refuted("a load by an index brings one element")
     if len(index.ranks) != len(index.columns):
@@ -231,7 +235,7 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     by_index = plan.index.columns if plan.index is not None and name == "load" else ()
     reached = 0
     for address in (*columns, *by_index, *(access.offset for accesses in side.rounds for access in accesses)):
-        if address % aligned:
+        if address < 0 or address % aligned:
             raise Refuted(f"{name} address {address:#x} is no multiple of {aligned}")
         reached |= address
     if reached + covered > plan.scratch_bytes:

@@ -37,7 +37,7 @@ class NotEquivalent(Exception):
 class Numbering:
     """Numbers values; modules that are to be compared share one. `erased`: values that get the number of
     others, as the results of conversions do. `shown`: the types that values are to count with. `moved`: the
-    names of operations that may be at other places."""
+    names of operations that may be at other places; that nothing stands in their way is for the pass to see."""
 
     known: dict[Hashable, int] = field(default_factory=dict)
     erased: Mapping[Value, Value] = field(default_factory=dict)

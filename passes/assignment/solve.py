@@ -26,8 +26,10 @@ Table = list[list[float]]
 MOST_ENTRIES = 200_000
 FEW_ENTRIES = 2_000
 """The entries of a table up to which importing numpy, a tenth of a second, would take longer than it saves."""
-MOST_TRIALS = 256
-"""The most choices of held variables that are tried."""
+MOST_HELD_ENTRIES = 20_000
+"""The entries of a table up to which no further variable is held."""
+MOST_TRIALS = 64
+"""The most choices of held variables that are tried; each is an elimination of some ten milliseconds."""
 
 
 @dataclass
@@ -105,20 +107,16 @@ def solve(problem: Problem) -> Solution:
     Ensures: the solution is optimal, unless a table would exceed `MOST_ENTRIES` entries; then no other choice
     of one variable costs less, unless that takes more than `MOST_TRIALS` trials.
     """
-    choices = _by_elimination(problem)
+    choices = _by_elimination(problem, MOST_ENTRIES)
     return Solution(_by_holding(problem), False) if choices is None else Solution(choices, True)
 
 
 def _by_holding(problem: Problem) -> tuple[int, ...]:
-    """Choices of little cost: variables are held without which no table is too large."""
-    held = dict.fromkeys(_cut(problem), 0)
-
-    def others_too(held: Mapping[int, int]) -> tuple[int, ...]:
-        choices = _by_elimination(_holding(problem, held))
-        assert choices is not None
-        return tuple(held.get(variable, choice) for variable, choice in enumerate(choices))
-
-    best = others_too(held)
+    """Choices of little cost: of the variables with the most neighbours, so many are held that no table is too
+    large."""
+    held: Mapping[int, int] = {}
+    while (best := _with_others(problem, held)) is None:
+        held = {**held, _most_tied(problem, held): 0}
     least, trials, improves = problem.cost(best), 0, True
     while improves:
         improves = False
@@ -126,35 +124,33 @@ def _by_holding(problem: Problem) -> tuple[int, ...]:
             if choice == held[variable] or trials == MOST_TRIALS:
                 continue
             trials += 1
-            tried = held | {variable: choice}
-            found = others_too(tried)
-            if (cost := problem.cost(found)) < least:
+            tried = {**held, variable: choice}
+            found = _with_others(problem, tried)
+            if found is not None and (cost := problem.cost(found)) < least:
                 best, least, held, improves = found, cost, tried, True
     return best
 
 
-def _cut(problem: Problem) -> list[int]:
-    """Variables without which no table exceeds `MOST_ENTRIES` entries: whenever one would, that with the most
-    neighbours."""
+def _with_others(problem: Problem, held: Mapping[int, int]) -> tuple[int, ...] | None:
+    """The choices of held variables, and the best ones of the others; None if a table is too large for that."""
+    choices = _by_elimination(_holding(problem, held), MOST_HELD_ENTRIES)
+    if choices is None:
+        return None
+    return tuple(held.get(variable, choice) for variable, choice in enumerate(choices))
+
+
+def _most_tied(problem: Problem, held: Mapping[int, int]) -> int:
+    """The variable with the most choices that are priced together with others', of those that are not held.
+
+    Requires: one that is not held has several choices."""
     sizes = [len(costs) for costs in problem.unary]
-    neighbours: dict[int, set[int]] = {variable: set() for variable in range(len(sizes))}
+    ties = [0.0] * len(sizes)
     for a, b in problem.pairs:
-        neighbours[a].add(b)
-        neighbours[b].add(a)
-    cut = []
-    while neighbours:
-        entries = {v: sizes[v] * math.prod(sizes[u] for u in others) for v, others in neighbours.items()}
-        gone = min(entries, key=lambda v: (entries[v], v))
-        is_held = entries[gone] > MOST_ENTRIES
-        if is_held:
-            gone = max(neighbours, key=lambda v: (sizes[v] > 1, len(neighbours[v]), sizes[v], -v))
-            cut.append(gone)
-        scope = neighbours.pop(gone)
-        for other in scope:
-            neighbours[other].discard(gone)
-            if not is_held:
-                neighbours[other] |= scope - {other}
-    return cut
+        if a not in held and b not in held:
+            ties[a] += math.log(sizes[b])
+            ties[b] += math.log(sizes[a])
+    free = [variable for variable in range(len(sizes)) if variable not in held and sizes[variable] > 1]
+    return max(free, key=lambda variable: (ties[variable], sizes[variable], -variable))
 
 
 def _holding(problem: Problem, held: Mapping[int, int]) -> Problem:
@@ -170,8 +166,8 @@ def _holding(problem: Problem, held: Mapping[int, int]) -> Problem:
     return made
 
 
-def _by_elimination(problem: Problem) -> tuple[int, ...] | None:
-    """The choices of least cost; None if a table would exceed `MOST_ENTRIES` entries."""
+def _by_elimination(problem: Problem, most: int) -> tuple[int, ...] | None:
+    """The choices of least cost; None if a table would exceed `most` entries."""
     sizes = [len(costs) for costs in problem.unary]
     factors = [_Factor((i,), costs) for i, costs in enumerate(problem.unary)]
     factors += [_Factor(pair, list(chain.from_iterable(table))) for pair, table in problem.pairs.items()]
@@ -186,7 +182,7 @@ def _by_elimination(problem: Problem) -> tuple[int, ...] | None:
         variable = min(entries, key=lambda v: (entries[v], v))
         scope = scopes[variable]
         combined = entries.pop(variable) * sizes[variable]
-        if combined > MOST_ENTRIES:
+        if combined > most:
             return None
         least = _least if combined <= FEW_ENTRIES else _least_of_arrays
         costs, best = least(touching[variable], (*scope, variable), sizes)

@@ -376,6 +376,7 @@ def test_wrong_plans_through_memory_are_refuted_and_found_wrong(name: str) -> No
         (lambda plan: replace(plan, outputs=plan.outputs[1:]), "it has other registers"),
         (lambda plan: replace(plan, element_bytes=2), "elements of 2 bytes, f32 has 4"),
         (lambda plan: replace(plan, index=None), "its loads have no index"),
+        (lambda plan: _indexed(plan, columns=(-4, *plan.index.columns[1:])), "load address -0x4"),
         (lambda plan: _loading(plan, columns=(0, *plan.load.columns)), "depend on 6 bits of a thread number"),
     ],
 )

@@ -277,6 +277,10 @@ def _ranks(**changes: object) -> Callable[[SharedPlan], SharedPlan]:
     return change
 
 
+def _stores(**changes: object) -> Callable[[SharedPlan], SharedPlan]:
+    return lambda plan: replace(plan, store=replace(plan.store, **changes))  # type: ignore[arg-type]
+
+
 def _by_index(*ranks: int) -> Callable[[SharedPlan], SharedPlan]:
     return lambda plan: replace(plan, index=replace(index_of(plan), ranks=ranks))
 
@@ -294,6 +298,9 @@ def _by_index(*ranks: int) -> Callable[[SharedPlan], SharedPlan]:
         (_ranks(loads=((0, 2),)), "that a cluster of 2 does not have"),
         (_ranks(loads=((0,),)), "no CTA for every load"),
         (_by_index(), "no CTA for every bit of an index"),
+        # Emission takes the rank to stand above the columns of stores.
+        (_stores(columns=(0,) * 5), "stores go by 5 bits of a thread number, a CTA has 6"),
+        (_stores(columns=(0,) * 7), "stores go by 7 bits of a thread number, a CTA has 6"),
         (lambda plan: replace(plan, ranks=None), "lacks CTAs to load from"),
         # The CTA's barrier does not wait for other CTAs.
         (lambda plan: replace(plan, scope="cta"), "scope 'cta' has CTAs to load from"),

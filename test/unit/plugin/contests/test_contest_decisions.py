@@ -76,3 +76,5 @@ def test_a_kernel_from_the_cache_has_the_key_that_its_compile_had(target: Any, t
     name = f"{target.backend}:{target.arch}"
     known = Decisions({(reports[0].key, name, decisions.ptxas_version(name)): "ours"}, "digest")
     assert contest_job.is_decided(again, Setting(Options(), decided=known))
+    gone = Decisions(dict.fromkeys(known.variants, "second+bounded"), "digest")
+    assert not contest_job.is_decided(again, Setting(Options(), decided=gone)), "a variant of another version"
