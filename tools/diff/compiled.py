@@ -181,7 +181,7 @@ _DIRECTIVE = re.compile(r"^\s*(?:\.(?:loc|file|section|ident)\b|//|;)")
 
 def same_code(a: CompiledKernel, b: CompiledKernel) -> bool:
     """Whether two kernels have the same instructions."""
-    from triton_linear.tools.diff.loops import code
+    from triton_linear.ptxas.cubin import code
 
     if plain_assembly(a.assembly) != plain_assembly(b.assembly):
         return False

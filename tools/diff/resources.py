@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass, replace
 
 from triton_linear.lowering.target.targets import Target
-from triton_linear.ptxas.cubin import usage
+from triton_linear.ptxas.cubin import loops, usage
 from triton_linear.ptxas.occupancy import resident
-from triton_linear.tools.diff.loops import loops
 
 
 @dataclass(frozen=True)

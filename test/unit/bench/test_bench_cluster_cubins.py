@@ -11,7 +11,7 @@ from bench.gpu_random.kernels import RandomCase, cluster_cases
 from bench.gpu_random.reductions import reduction_cases
 from bench.gpu_random.run import build
 from triton_linear.lowering.emit import machines
-from triton_linear.tools.diff.loops import decoded
+from triton_linear.ptxas.cubin import decoded
 
 OPCODE = 0x1FF
 LOAD, ARRIVE = 0x180, 0x1C7

@@ -18,7 +18,7 @@ from bench.harness.child import empty_cache
 from bench.reported import counts, dry, releases, report, run
 from bench.reported.cases import CASES
 from triton_linear.dialect import triton_versions
-from triton_linear.tools.diff.loops import loops
+from triton_linear.ptxas.cubin import loops
 
 CALLED = {case.name: case for case in CASES}
 FEWER = {

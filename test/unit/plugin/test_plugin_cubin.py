@@ -16,8 +16,8 @@ from plugin_support import CUDA
 from triton import knobs
 
 import triton_linear
+from triton_linear.ptxas import cubin as cubins
 from triton_linear.ptxas.cubin import usage
-from triton_linear.tools.diff import loops as instructions
 from triton_linear.tools.diff.resources import resources
 
 NESTED = """
@@ -85,8 +85,8 @@ def branches_back(cubin: bytes) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("capability", ["75", "80", "86", "89", "90", "100", "120"])
 def test_loops_are_those_that_nvidia_s_tool_shows(capability: str) -> None:
     cubin = nested(capability)
-    assert instructions.capability(cubin) == int(capability)
-    found = instructions.loops(cubin)
+    assert cubins.capability(cubin) == int(capability)
+    found = cubins.loops(cubin)
     assert found is not None
     assert [(loop.first, loop.last) for loop in found] == branches_back(cubin)
     outer, inner = found
@@ -155,13 +155,13 @@ ret;
 def test_code_behind_the_end_of_the_kernel_makes_no_loop_of_what_follows_its_branch() -> None:
     """A wait for an mbarrier, a loop of its own there, and a shuffle of threads that are not together."""
     cubin = assembled(WAITS, "90")
-    loops = instructions.loops(cubin)
+    loops = cubins.loops(cubin)
     assert loops is not None
     outer, *spins = [(loop.first, loop.last) for loop in loops]
     assert len(spins) == 2 and all(outer[1] < first < last <= first + 2 for first, last in spins)
     assert len(branches_back(cubin)) == 3 + 2
     diverging = assembled(DIVERGING, "90")
-    assert len(instructions.loops_of(instructions.decoded(diverging), 90)) == 1
+    assert len(cubins.loops_of(cubins.decoded(diverging), 90)) == 1
     assert len(branches_back(diverging)) == 1 + 2
 
 
@@ -178,7 +178,7 @@ def test_a_branch_back_makes_a_loop_if_its_target_leads_to_it() -> None:
         return low | byte << 16 | words % (1 << 30) << 34, high | (words >> 30) % (1 << 18)
 
     def loops(*code: tuple[int, int]) -> list[tuple[int, int]]:
-        return instructions.loops_of(list(code), 90)
+        return cubins.loops_of(list(code), 90)
 
     op = plain(other)
     for guard in (0, no_guard):
@@ -201,8 +201,8 @@ def test_of_other_capabilities_loops_are_not_known() -> None:
     struct.pack_into("<I", cubin, 0x30, flags & ~0xFF00 | 140 << 8)
     unknown = bytes(cubin)
     assert usage(unknown) == usage(nested("100"))
-    assert instructions.decoded(unknown)
-    assert instructions.loops(unknown) is None
+    assert cubins.decoded(unknown)
+    assert cubins.loops(unknown) is None
     assert resources(unknown, "", 0, 4, None).loops is None
     assert resources(nested("100"), "", 0, 4, None).loops
 
@@ -230,10 +230,10 @@ def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path)
     command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", str(tmp_path / "k.cubin")]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     shown = [sum(control & 15 for _, control in loop) for loop in _loops_of(text)]
-    found = instructions.loops(cubin)
+    found = cubins.loops(cubin)
     assert found and [loop.clocks for loop in found] == shown
 
 
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
 def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
-    assert instructions.loops(broken) is None
+    assert cubins.loops(broken) is None

@@ -9,10 +9,10 @@ from diff_kernels import converted, copy
 
 from triton_linear.dialect import bridge
 from triton_linear.lowering.target.targets import target
+from triton_linear.ptxas.cubin import code, loops
 from triton_linear.tools.diff.compare import aligned
 from triton_linear.tools.diff.compiled import layouts, plain_assembly
 from triton_linear.tools.diff.gate import Condition
-from triton_linear.tools.diff.loops import code, loops
 from triton_linear.tools.diff.resources import occupancy
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, to_triton
