@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import functools
 import hashlib
@@ -217,7 +218,9 @@ PUBLIC: Final = {option.name: option for option in fields(Options) if "internal"
 def options_of(given: Given) -> Options:
     """The options that a user gave by name."""
     if unknown := given.keys() - PUBLIC.keys():
-        raise TypeError(f"there is no option {min(unknown)!r}")
+        name = min(unknown)
+        near = [f"; do you mean {like!r}?" for like in difflib.get_close_matches(name, PUBLIC, n=1)]
+        raise TypeError(f"there is no option {name!r}{''.join(near)}")
     read = {name: PUBLIC[name].metadata.get("read", lambda value: value) for name in given}
     return Options(**{name: read[name](value) for name, value in given.items()})
 
