@@ -10,7 +10,6 @@
 // CHECK: --linear-await-operands
 // CHECK: --linear-fold-conversions
 // CHECK: --linear-free-conversions
-// CHECK: option only=...:
 // CHECK: --linear-lower-gathers
 // CHECK: --linear-lower-local
 // CHECK: --linear-select-lowering
