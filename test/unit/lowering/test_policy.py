@@ -59,7 +59,7 @@ ELSEWHERE = {
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "gather/memory.py": {"_DRAWS", "_RANK"},
-    "ptxas/cubin.py": {"_SIZED"},
+    "ptxas/cubin.py": {"_FORM", "_SIZED"},
     "ptxas/occupancy.py": {"UNIT"},
     "ptxas/advice.py": {"MORE", "_TENSOR_COLUMNS", "_WORD"},
     "ptxas/veto.py": {"_SMALL_CODE"},
