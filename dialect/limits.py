@@ -54,9 +54,9 @@ LIMITS: Final = (
     ),
     Limit(
         (Span((3, 6), TENSOR_MEMORY_BY_LAYOUT.since),),
-        "accesses to tensor memory keep their layouts, and epilogues stay whole",
+        "accesses to tensor memory keep their layouts",
         "fewer instructions serve there than those that are known here",
-        ("linear-assign-layouts", "linear-split-epilogues"),
+        ("linear-assign-layouts",),
         ("100", "103"),
     ),
     Limit(

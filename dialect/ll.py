@@ -62,7 +62,6 @@ AXIS = "ll.axis"
 GATHER = "ll.gather"
 WIDENED = "ll.widened"
 EARLY = "ll.early"
-PARTS = "ll.parts"
 AWAITED = "ll.awaited"
 ARRANGED = "ll.arranged"
 STAGED = "ll.staged"
@@ -72,7 +71,7 @@ PARTIALS = "ll.partials"
 AGREE = "ll.agree"
 OWN = "ll.own"
 
-CHANGES = (AWAITED, ARRANGED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, PARTS, EARLY)
+CHANGES = (AWAITED, ARRANGED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, EARLY)
 """Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 DEFINITION = """

@@ -24,7 +24,6 @@ from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
-from triton_linear.passes.epilogues.split_epilogues import SplitEpilogues
 from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.base import Pass
@@ -55,8 +54,6 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     passes: list[Pass] = [AwaitOperands()]
     if options.splits_reductions:
         passes.append(DeferReductions(exact))
-    if options.chooses_layouts or options.stages_accesses:
-        passes.append(SplitEpilogues())
     if options.chooses_layouts and not exact:  # it changes the order in which a dot adds its products
         passes.append(PermuteContraction(target, limit))
     if options.assign and options.stages_accesses:

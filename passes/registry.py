@@ -12,7 +12,6 @@ from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
-from triton_linear.passes.epilogues.split_epilogues import SplitEpilogues
 from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.reductions.defer import DeferReductions
@@ -38,7 +37,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
-    "linear-split-epilogues": SplitEpilogues,
     "linear-split-reductions": SplitReductions,
     "linear-widen-accesses": WidenAccesses,
 }

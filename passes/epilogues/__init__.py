@@ -1,1 +1,0 @@
-"""Epilogues of dots in tensor memory, done in parts."""
