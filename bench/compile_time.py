@@ -65,7 +65,7 @@ PHASES = {
     "assemble again": "assembled again",
 }
 """Phases of a report that have a column, and how the table calls them."""
-SHOWN = (*(phase for phase in PHASES if phase != "stock"), "veto")
+SHOWN = (*(phase for phase in PHASES if phase != "stock"), "compare")
 """Phases that the picture shows: what the plugin does, and what is compiled or assembled again for it."""
 
 

@@ -15,9 +15,19 @@ from triton_linear.report import Outcome, PhaseClock, Report, ReportedConversion
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
 
-_MADE_OF = ("conversions", "gathers", "staged", "avoided")
-"""What there is of the version that is compiled."""
-_REPORTED = ("kernel", "outcome", "seen", "remarks", "variant", "key", "passes", *_MADE_OF)
+_REPORTED = (
+    "kernel",
+    "outcome",
+    "seen",
+    "remarks",
+    "variant",
+    "key",
+    "passes",
+    "conversions",
+    "gathers",
+    "staged",
+    "avoided",
+)
 
 
 @dataclass
@@ -27,8 +37,7 @@ class CompileRecord:
     source: the module after the user passes that run before ours. upstream: that module in upstream MLIR, if it
     was imported. text: that module in generic form, if it was printed. given: the number of conversions before
     user passes. entry: the name of the module's entry on disk; "" if there is none. stays: the kernel is not
-    compared with stock Triton's, as an earlier compile did that. made: the text of the version that was
-    compiled; it is not compiled again.
+    compared with stock Triton's, as an earlier compile did that.
     """
 
     kernel: str
@@ -52,7 +61,6 @@ class CompileRecord:
     key: str = ""
     entry: str = ""
     stays: bool = False
-    made: str = ""
     passes: tuple[str, ...] = ()
 
     def compiling(self) -> AbstractContextManager[None]:
@@ -69,12 +77,6 @@ class CompileRecord:
     def undo(self) -> None:
         """Drop what was recorded of conversions and gathers, since the stock kernel is compiled."""
         self.conversions, self.gathers, self.staged, self.avoided = (), (), 0, 0
-
-    def become(self, other: CompileRecord, remark: str) -> None:
-        """Take what `other` recorded of the kernel. remark: why."""
-        for name in (*_MADE_OF, "after"):
-            setattr(self, name, getattr(other, name))
-        self.remarks += (remark, *other.remarks)
 
     def report(self, target: str) -> Report:
         error = self.error

@@ -89,7 +89,8 @@ class Contests:
 def of_ours(kernel: Any, setting: Setting, units: UnitArguments = NO_UNITS) -> tuple[Options, str]:
     """The options that our version of a kernel of stock Triton's is compiled under, and its key on disk. units:
     the arguments that are 1 in each launch."""
-    asked = replace(setting.options, exact=True, decisions=NONE, report="", wait=True, autotune=False)
+    options = setting.options
+    asked = replace(options, exact=True, decisions=NONE, report="", wait=True, autotune=False, measured=True)
     return asked, contest_job.key_of(kernel.hash, Setting(asked, decided=NO_DECISIONS), units)
 
 

@@ -110,7 +110,8 @@ class Options:
     without: the name of a pass that does not run.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
-    keyed: the report has the key under which decisions about the kernel are kept.
+    measured: launches decide between the kernel and stock Triton's, so the bytes that both spill are not
+    compared. The report has the key under which decisions about the kernel are kept.
     """
 
     strict: bool = False
@@ -134,7 +135,7 @@ class Options:
     without: str = field(default="", metadata=INTERNAL)
     thresholds: str = field(default="", metadata=INTERNAL)
     register_thresholds: str = field(default="", metadata=INTERNAL)
-    keyed: bool = field(default=False, metadata=INTERNAL)
+    measured: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         for option in fields(self):

@@ -34,9 +34,6 @@ UNNAMED = "unnamed"
 _REFUSED = "Triton refused the module with our code: the errors that MLIR printed are about that module"
 _LAYOUTS_KEPT = "layouts are those that the author of this Gluon kernel wrote; gluon=True lets them be changed"
 """The remark on a Gluon kernel whose layouts the plugin leaves as they are."""
-
-_LAYOUTS_STAY = "layouts stay as Triton chose them: with others stock Triton's kernel would be better"
-"""The remark on a kernel that gives way to another version, and not to stock Triton's."""
 _NO_PASS = "no pass is asked for"
 _DOTS_AWAITED = "dots are waited for, since Triton's code overwrites registers while dots read them"
 
@@ -47,8 +44,7 @@ class LLIRStage:
     converted: the kernel was compiled with code of ours. options: the options for this kernel; decisions may
     change them. gluon: the kernel is written in Gluon. finishes_later: a later stage calls `finish` if the
     kernel is converted, and the report is delivered then. comparisons: results of comparing with stock Triton's
-    kernel in earlier compiles, which are reused; None: do not use them. vetoed: such a result chose stock
-    Triton's kernel.
+    kernel in earlier compiles, which are reused; None: do not use them.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
@@ -60,11 +56,8 @@ class LLIRStage:
         self.converted = False
         self.options = setting.options
         self.finishes_later = False
-        self.vetoed = False
         self.comparisons: KeptComparisons | None = None
         self._record: CompileRecord | None = None
-        self._kept: CompileRecord | None = None
-        self._asked = PipelineOptions()
         self._stock_input: tuple[TritonModule, dict[str, Any], str] | None = None
 
     def target(self, *, assembling: bool = False) -> str:
@@ -81,7 +74,6 @@ class LLIRStage:
         `src` (strict: the failure is raised).
         """
         record = CompileRecord(UNNAMED, PhaseClock())
-        self.vetoed = False
         before = dict(metadata) if self.finishes_later else {}
         try:
             llir = self._compile(src, metadata, record)
@@ -95,7 +87,7 @@ class LLIRStage:
         self.converted = record.outcome is Outcome.CONVERTED
         if not (self.finishes_later and self.converted):
             self.finish()
-        elif not (record.variant or self.options.keyed):
+        elif not (record.variant or self.options.measured):
             self._stock_input = record.source or src, before, llir
         return llir
 
@@ -104,55 +96,39 @@ class LLIRStage:
         with suppress(Exception):
             self.finish()
 
-    def others(self, llir: object) -> Iterator[tuple[str, Metadata]]:
-        """As for `veto.Compiled`. There is nothing to compare if the kernel is already stock Triton's, a
-        decision chose its variant, an earlier compile compared it, or `llir` was changed or replaced meanwhile
-        (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
-        from triton_linear.dialect import libtriton
-
+    def stock(self, llir: object) -> tuple[str, Metadata] | None:
+        """As for `spills.Compiled`. There is nothing to compare if the kernel is already stock Triton's, a
+        decision chose its variant, it is measured, an earlier compile compared it, or `llir` was changed or
+        replaced meanwhile (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
         record, given = self._record, self._stock_input
         if given is None or given[2] != llir or record is None or record.stays:
-            return
+            return None
         src, metadata, _ = given
         self._stock_input = None
-        asked, text, again = self._asked.keeping_layouts(), "", dict(metadata)
-        if asked != self._asked and asked.lower and not self.options.passes:
-            text = record.text or libtriton.generic_text(src)  # the stage consumes the module
-        yield self._stock(self._run_user_passes(src, "after", record), metadata), metadata
-        if not text:
-            return
-        kept = CompileRecord(record.kernel, record.clock, compiled=True, stays=True, made=record.made)
-        module = cast(TritonModule, libtriton.parse_triton(text, src.context))
-        found = self._convert(module, again, kept, asked)
-        if found is not None:
-            self._kept = kept
-            yield found, again
+        return self._stock(self._run_user_passes(src, "after", record), metadata), metadata
 
-    def compared(self, vetoed: str, kept: bool) -> None:
-        """As for `veto.Compiled`, where results are kept."""
+    def compared(self, reason: str) -> None:
+        """As for `spills.Compiled`, where results are kept."""
         if self.comparisons is not None and self._record is not None and self._record.entry:
             from triton_linear.kept.assembly import Comparison
 
             name = self.comparisons.name(self._record.entry)
-            store.write_as(name, Comparison(vetoed, self._record.remarks, kept))
+            store.write_as(name, Comparison(reason, self._record.remarks))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """As for `veto.Compiled`, if the report is not delivered yet."""
+        """As for `spills.Compiled`, if the report is not delivered yet."""
         return nullcontext() if self._record is None else self._record.clock.phase(name)
 
-    def finish(self, vetoed: str = "", kept: bool = False) -> None:
-        """As for `veto.Compiled`, once. Strict: raises the first exception of a listener."""
+    def finish(self, reason: str = "") -> None:
+        """As for `spills.Compiled`, once. Strict: raises the first exception of a listener."""
         record, self._record, self._stock_input = self._record, None, None
-        version, self._kept = self._kept, None
         if record is None:
             return
-        if kept and version is not None:
-            record.become(version, _LAYOUTS_STAY)
-        elif vetoed:
+        if reason:
             record.outcome = Outcome.REWRITTEN if record.passes else Outcome.LEFT
             record.after = record.before
             record.undo()
-            record.remarks += (vetoed,)
+            record.remarks += (reason,)
         failures: list[Exception] = []
         with fallback.without_room():
             failures = self._outlets.tell(record.report(self._target))
@@ -309,7 +285,7 @@ class LLIRStage:
         self.options = setting.options
         if reason := setting.options.leaves_out(record.kernel):
             return reason
-        if not (setting.decisions or setting.options.keyed):
+        if not (setting.decisions or setting.options.measured):
             return None if self.options.changes_code else _NO_PASS
         with record.working("decision"):
             record.key = kernel_digest(src.str_nodebug(), metadata)
@@ -336,7 +312,6 @@ class LLIRStage:
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.target import targets
 
-        self._asked = options
         try:
             target = targets.target(self.target())
         except ValueError as error:
@@ -350,10 +325,8 @@ class LLIRStage:
                 entry = known.Known.of(record.text, record.kernel, self.target(), options)
                 outcome = entry.read()
             if compared := self._comparison(entry.name, record):
-                self.vetoed = not compared.kept
-                record.remarks = (*compared.remarks, _LAYOUTS_STAY if compared.kept else compared.vetoed)
-                kept = options.keeping_layouts()
-                return self._convert(src, metadata, record, kept) if compared.kept else None
+                record.remarks = (*compared.remarks, compared.reason)
+                return None
             if outcome is not None:
                 remarks = record.remarks
                 with suppress(known.Unfinished):
@@ -375,17 +348,17 @@ class LLIRStage:
         return llir
 
     def _comparison(self, entry: str, record: CompileRecord) -> Comparison | None:
-        """The result of an earlier compile, which compared the kernel and took another version; None if there
-        is none, or if that took ours."""
+        """The result of an earlier compile, which compared the kernel and took stock Triton's; None if there is
+        none, or if that took ours."""
         record.entry = entry
-        if self.comparisons is None or record.variant or self.options.keyed or record.stays:
+        if self.comparisons is None or record.variant or self.options.measured:
             return None
         with record.working("known"):
             from triton_linear.kept.assembly import Comparison
 
             found = store.read_as(self.comparisons.name(entry), Comparison)
         record.stays = found is not None
-        return found if found is not None and found.vetoed else None
+        return found if found is not None and found.reason else None
 
     def _first_that_fits(
         self,
@@ -415,7 +388,7 @@ class LLIRStage:
                 record.conversions = tuple(found for found in record.conversions if found.own)
             elif version is None and record.seen == 0 and not record.gathers:
                 record.outcome = Outcome.NOTHING_TO_DO
-            if version is None or version.text == record.made:
+            if version is None:
                 return None
             with record.working("to Triton"):
                 module = cast(TritonModule, libtriton.parse_triton(version.text, src.context))
@@ -429,7 +402,7 @@ class LLIRStage:
                 raise
             if (shared := trial.get("shared") or 0) <= version.room:
                 metadata.update(trial)
-                record.outcome, record.after, record.made = Outcome.CONVERTED, after, version.text
+                record.outcome, record.after = Outcome.CONVERTED, after
                 record.remarks += (_DOTS_AWAITED,) * outcome.awaited
                 return llir
             has = f"which may take {version.room}" if version.apart else f"{self._target} has {version.room}"

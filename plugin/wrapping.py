@@ -84,10 +84,10 @@ def _wrapped(
         return {"llir": stage}
     from triton_linear.kept.assembly import KeptComparisons, KeptDirectives
     from triton_linear.ptxas.fences import with_known_fences
-    from triton_linear.ptxas.veto import Maker, Veto, scratch_of
+    from triton_linear.ptxas.spills import Maker, Spills, scratch_of
 
     def applies() -> bool:
-        return stage.converted and not stage.vetoed and stage.options.occupancy
+        return stage.converted and stage.options.occupancy
 
     def gpu() -> Target:
         from triton_linear.lowering.target import targets
@@ -104,15 +104,15 @@ def _wrapped(
         asked = setting.options.register_thresholds
         return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
 
-    def veto_of(ours: Callable[[], Maker], stock: Callable[[], Maker]) -> Veto:
+    def compared(ours: Callable[[], Maker], stock: Callable[[], Maker]) -> Spills:
         if setting.options.cache and others is not None:
             stage.comparisons = KeptComparisons(assembled)
         stage.finishes_later = True
-        return Veto(ours, stock, stage, fails)
+        return Spills(ours, stock, stage, fails)
 
     if "ptx" not in stages:
         made = Maker(stages["amdgcn"], lambda text, _: scratch_of(text) if applies() else None)
-        return {"llir": stage, "amdgcn": veto_of(lambda: made, lambda: made).text}
+        return {"llir": stage, "amdgcn": compared(lambda: made, lambda: made).text}
     stock_ptx = stages["ptx"]
 
     def ptx(src: object, metadata: Metadata) -> object:
@@ -143,8 +143,8 @@ def _wrapped(
         assembler = Assembler(stock_ptx, stock_cubin, bool, gpu, own_warps=warps)
         return Maker(assembler.ptx, assembler.measured, assembler.cubin)
 
-    veto = veto_of(ours, stock)
-    return {"llir": stage, "ptx": veto.text, "cubin": veto.code}
+    both = compared(ours, stock)
+    return {"llir": stage, "ptx": both.text, "cubin": both.code}
 
 
 def target_name(backend: Backend, options: object) -> str:

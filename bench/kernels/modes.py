@@ -86,7 +86,7 @@ def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Repo
     if mode in WITHOUT:
         return hook.pinned(Options(strict=strict, decisions=NONE, without=WITHOUT[mode]))
     if mode in VARIED:
-        return hook.pinned(variant(VARIED[mode]).of(Options(strict=strict, decisions=NONE, keyed=True)))
+        return hook.pinned(variant(VARIED[mode]).of(Options(strict=strict, decisions=NONE, measured=True)))
     if mode == DECIDED:
         return hook.pinned(Options(strict=strict))
     options = MODES[mode]

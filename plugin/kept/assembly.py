@@ -56,12 +56,11 @@ class KeptDirectives:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The result of a comparison. vetoed: why our kernel gives way; "" if it does not. remarks: those of the
-    compile before the comparison. kept: it gives way to ours with Triton's layouts, not to stock Triton's."""
+    """The result of a comparison. reason: why our kernel gives way; "" if it does not. remarks: those of the
+    compile before the comparison."""
 
-    vetoed: str
+    reason: str
     remarks: tuple[str, ...] = ()
-    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """The stages `ptx` and `cubin`, which assemble a kernel of ours again with a directive on registers.
 
-If `advice` has a directive for the kernel, ptxas assembles it with and without, and the better cubin is taken.
-ptxas may fail with the directive: the operands of one `wgmma` can need more registers than a bound leaves.
-Triton's stage then prints ptxas's error and the PTX. What it prints of a cubin that is not taken is not shown
-(`output`).
+If `occupancy` has a directive for the kernel, ptxas assembles it with and without, and the better cubin is
+taken. ptxas may fail with the directive: the operands of one `wgmma` can need more registers than a bound
+leaves. Triton's stage then prints ptxas's error and the PTX. What it prints of a cubin that is not taken is not
+shown (`output`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from triton_linear.dialect.records import dataclass
 from triton_linear.kept import store
 from triton_linear.kept.assembly import KeptDirective, KeptDirectives
-from triton_linear.ptxas.advice import BOUND, CTAS, advise, limits_of, serves
 from triton_linear.ptxas.cubin import Usage, usage
+from triton_linear.ptxas.occupancy import BOUND, CTAS, advise, limits_of, serves
 from triton_linear.ptxas.output import held_back
-from triton_linear.ptxas.veto import Metadata, Stage
+from triton_linear.ptxas.spills import Metadata, Stage
 
 if TYPE_CHECKING:
     from triton_linear.lowering.target.targets import Target

@@ -310,7 +310,7 @@ def import_all() -> None:
             "pipeline",
             "ptxas.fences",
             "ptxas.registers",
-            "ptxas.veto",
+            "ptxas.spills",
             "kept.assembly",
         ):
             importlib.import_module(f"triton_linear.{name}")

@@ -34,7 +34,7 @@ def mode(name: str) -> AbstractContextManager[list[Report]]:
     """
     kind, _, called = name.partition(":")
     if kind == VARIANT:
-        return hook.pinned(variant(called).of(Options(decisions=NONE, keyed=True)))
+        return hook.pinned(variant(called).of(Options(decisions=NONE, measured=True)))
     if name not in MODES:
         raise ValueError(f"mode: no mode '{name}'; there are {', '.join(MODES)}, {VARIANT}:NAME")
     options = MODES[name]()

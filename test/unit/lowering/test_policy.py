@@ -60,9 +60,7 @@ ELSEWHERE = {
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "gather/memory.py": {"_DRAWS", "_RANK"},
     "ptxas/cubin.py": {"_FORM", "_SIZED"},
-    "ptxas/occupancy.py": {"UNIT"},
-    "ptxas/advice.py": {"MORE", "_TENSOR_COLUMNS", "_WORD"},
-    "ptxas/veto.py": {"_SMALL_CODE"},
+    "ptxas/occupancy.py": {"MORE", "UNIT", "_TENSOR_COLUMNS", "_WORD"},
 }
 """Numbers that have names: of hardware and encodings, prices, lower bounds with proof, and what is shown."""
 H200 = target("cuda:90")

@@ -74,7 +74,7 @@ def compiled(target: Any = CUDA, **options: Any) -> tuple[Any, Report]:
 
 def decide(file: DecisionFile, name: str, compiled_for: Any = CUDA, /, **other: str) -> None:
     """Have the kernel of `compiled` be that variant; `other`: in other circumstances."""
-    _, report = compiled(compiled_for, decisions="none", keyed=True)
+    _, report = compiled(compiled_for, decisions="none", measured=True)
     told = f"{compiled_for.backend}:{compiled_for.arch}"
     about = Circumstances(report.key, "", told, found() or "", decisions.ptxas_version(told), CODE_VERSION)
     file.put([Decision(replace(about, **other), name, "row_sums", 1.1, 1.0, 1.2, "2026-11-23")])

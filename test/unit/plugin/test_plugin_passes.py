@@ -173,14 +173,14 @@ def test_after_runs_where_ours_have_nothing_to_do(written: Callable[..., str]) -
     assert (report.outcome, report.passes) == (Outcome.REWRITTEN, ("stream_loads",))
 
 
-def test_the_kernel_that_a_veto_takes_has_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stock_triton_s_kernel_that_is_compared_has_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     again: list[str] = []
     finish = LLIRStage.finish
 
-    def asked(stage: LLIRStage, vetoed: str = "", kept: bool = False) -> None:
-        if stage._stock_input is not None:
-            again.extend(llir for llir, _ in stage.others(stage._stock_input[2]))
-        finish(stage, vetoed, kept)
+    def asked(stage: LLIRStage, reason: str = "") -> None:
+        if stage._stock_input is not None and (found := stage.stock(stage._stock_input[2])):
+            again.append(found[0])
+        finish(stage, reason)
 
     monkeypatch.setattr(LLIRStage, "finish", asked)
     compiled(transpose, passes=[EXAMPLE])

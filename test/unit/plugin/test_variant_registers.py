@@ -51,7 +51,7 @@ def test_directives_of_a_decision_are_kept_for_its_options(monkeypatch: pytest.M
         return kept(how)
 
     monkeypatch.setattr(assembly, "KeptDirectives", seen)
-    with pinned(Options(decisions="none", keyed=True)) as reports:
+    with pinned(Options(decisions="none", measured=True)) as reports:
         compile_kernel(row_sums)
     key = (reports[0].key, "cuda:90", ptxas_version("cuda:90"))
     for name in ("ours", "exact", "bounded"):

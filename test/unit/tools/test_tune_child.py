@@ -74,7 +74,7 @@ def speeds(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, tmp_path: Path) -> d
 
 def code_of(name: str, kernel: Any = transpose) -> bytes:
     """The code of a kernel in a variant."""
-    options = variant(name).of(Options(decisions="none", keyed=True))
+    options = variant(name).of(Options(decisions="none", measured=True))
     with pinned(options):
         return bytes(compile_kernel(kernel).kernel)
 
@@ -113,7 +113,7 @@ def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]
         CODE_VERSION,
     )
     assert not kernel.exact
-    with pinned(Options(decisions="none", keyed=True)) as reports:
+    with pinned(Options(decisions="none", measured=True)) as reports:
         compile_kernel(transpose, width=32)
         compile_kernel(transpose)
     assert kernel.circumstances.kernel in {report.key for report in reports} | {record["digest"]}

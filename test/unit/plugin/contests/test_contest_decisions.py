@@ -34,7 +34,7 @@ def test_a_decided_kernel_has_no_contest(
     gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variant: str
 ) -> None:
     stock, _ = code_and_key(None)
-    ours, key = code_and_key(Options(decisions="none", keyed=True))
+    ours, key = code_and_key(Options(decisions="none", measured=True))
     place = tmp_path / "decisions.sqlite"
     target = "cuda:90"
     about = Circumstances(key, "", target, found() or "", decisions.ptxas_version(target), CODE_VERSION)
@@ -67,7 +67,7 @@ def test_others_have_one(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("target", [CUDA, HIP], ids=str)
 def test_a_kernel_from_the_cache_has_the_key_that_its_compile_had(target: Any, tmp_path: Path) -> None:
     """Metadata that comes from JSON has lists for tuples."""
-    with hook.pinned(Options(decisions="none", keyed=True)) as reports, knobs.compilation.scope():
+    with hook.pinned(Options(decisions="none", measured=True)) as reports, knobs.compilation.scope():
         knobs.compilation.always_compile = True
         compile_kernel(row_sums, target)
     with hook.pinned(None):

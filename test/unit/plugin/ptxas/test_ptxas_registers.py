@@ -20,9 +20,8 @@ from triton.compiler import ASTSource
 import triton_linear
 from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas import registers
-from triton_linear.ptxas.advice import limits_of
 from triton_linear.ptxas.cubin import Usage, usage
-from triton_linear.ptxas.occupancy import UNIT, bound, resident
+from triton_linear.ptxas.occupancy import UNIT, bound, limits_of, resident
 from triton_linear.ptxas.registers import Assembler
 
 KERNEL = path_of("attention_fp8")
