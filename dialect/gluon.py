@@ -13,10 +13,13 @@ _ENCODING = re.compile(r"<(?:\d+x)+i32, (?P<rest>#.*)")
 
 
 def encoding_text(layout: Any, shape: Sequence[int]) -> str:
-    """The encoding attribute of a Gluon layout, as the IR of a tensor of this shape has it.
+    """The encoding attribute of a Gluon layout, as the IR of a tensor of this shape has it; the text of an
+    attribute, as Triton prints it, is returned unchanged.
 
     Raises ValueError if Gluon or Triton rejects the layout.
     """
+    if isinstance(layout, str):
+        return layout.strip()
     from triton._C.libtriton import gluon_ir  # type: ignore[import-untyped, unused-ignore]
     from triton.experimental.gluon.language import _layouts  # type: ignore[import-untyped, unused-ignore]
 
@@ -73,8 +76,8 @@ def attribute_at(text: str) -> str:
 
 
 def linear_layout(layout: Any, shape: Sequence[int]) -> LinearLayout:
-    """The linear layout of a tensor that has this shape and Gluon layout; a `LinearLayout` is returned
-    unchanged.
+    """The linear layout of a tensor that has this shape and Gluon layout, which may be the text of an
+    encoding; a `LinearLayout` is returned unchanged.
 
     Raises ValueError for a layout that Triton rejects, and for padding, which is not linear.
     """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from triton_linear.dialect.mlir_adapter import PassManager, new_context
+from triton_linear.dialect.nearest import suggestion
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.operations.names import MODULE
 from triton_linear.passes.registry import PASSES
@@ -77,36 +77,6 @@ def is_upstream(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """A question that suggests the known name nearest to `name`; "" if none is near.
-
-    >>> suggestion("canonicalise", ["canonicalize", "cse"])
-    "did you mean 'canonicalize'?"
-    """
-    meant = nearest(name, known)
-    return f"did you mean '{meant}'?" if meant else ""
-
-
-_LEAST_SIMILARITY = 0.75
-"""The least similarity of a suggested name, from 0 to 1: high, as all names of passes have `linear-` in
-common."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name nearest to `name`: the only one that begins with it, or a similar one; "" if there is
-    none.
-
-    >>> nearest("linear-fold", PASSES), nearest("linear-fold-conversion", PASSES), nearest("linear", PASSES)
-    ('linear-fold-conversions', 'linear-fold-conversions', '')
-    """
-    names = list(known)
-    completions = [each for each in names if name and each.startswith(name)]
-    if len(completions) == 1:
-        return completions[0]
-    similar = get_close_matches(name, names, n=1, cutoff=_LEAST_SIMILARITY)
-    return similar[0] if similar else ""
 
 
 def make_pass(name: str, options: Mapping[str, str]) -> Pass:

@@ -36,18 +36,6 @@ _INDEX: Final = "__grp__"
 _CHILDREN: Final = "child_paths"
 
 
-RUN = "pack"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `pack`."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="the archive")
-    parser.add_argument("--unpack", action="store_true", help="put what the archive has into Triton's cache")
-    parser.add_argument(
-        "--cache", type=Path, metavar="FOLDER", help="Triton's cache folder (default: the one that Triton uses)"
-    )
-
-
 def run(chosen: argparse.Namespace) -> int:
     """Write the archive, or unpack it."""
     return unpack(chosen) if chosen.unpack else pack(chosen)

@@ -22,23 +22,9 @@ from triton_linear.tools.verify.words import count
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-RUN = "status"
 COUNTS = ("seen", "ours", "noop", "folded", "avoided", "kept", "made")
 _HEADS = {"noop": "no-op", "kept": "left"}
 Line = Mapping[str, Any]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `status`."""
-    parser.epilog = (
-        "A row of reports is a kernel's compiles for one GPU, added up. Kernels that came from a cache were "
-        "not compiled, and are not in the file."
-    )
-    parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="what TRITON_LINEAR=report=FILE has written; - for stdin"
-    )
-    parser.add_argument("--json", action="store_true", help="print the sums of the file's reports as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

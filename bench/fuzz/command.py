@@ -42,9 +42,9 @@ from triton_linear.dialect import triton_versions
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.options import PipelineOptions
+from triton_linear.tools.support.arguments import add_pipeline_options, pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import Printer, fail, guarded
-from triton_linear.tools.support.options import add_pipeline_options, pipeline_options
 
 TARGETS = (
     "cuda:80",

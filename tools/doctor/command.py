@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triton_linear.dialect import triton_versions, verdicts
+from triton_linear.dialect.nearest import missing
 from triton_linear.dialect.sources import source_digest
 from triton_linear.tools.doctor.probe import FULL, PROBES, QUICK, Counts, Difference, Findings, Probe
 from triton_linear.tools.support.console import opened, show
@@ -75,7 +76,7 @@ def named(names: Sequence[str] | None) -> Sequence[Probe]:
     known = [probe.name for probe in PROBES]
     for name in names or ():
         if name not in known:
-            fail(f"probe: no '{name}'; there are {', '.join(known)}")
+            fail(f"probe: {missing(name, known)}")
     return PROBES if names is None else [probe for probe in PROBES if probe.name in names]
 
 

@@ -14,11 +14,11 @@ from triton_linear.tools.explain.measure import check_script, measured
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import as_html, show
+from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.console import WIDTH, opened, trimmed
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
-from triton_linear.tools.support.options import pipeline_options
 from triton_linear.tools.support.progress import status_line
 
 

@@ -7,10 +7,11 @@ import argparse
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NoReturn
+from typing import Any
 
 from triton_linear import __version__
-from triton_linear.tools.support.options import add_pipeline_options
+from triton_linear.dialect.nearest import suggestion
+from triton_linear.tools.support.arguments import Parser, add_pipeline_options
 
 EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")
 BINARY = ("cubin", "hsaco")
@@ -71,20 +72,13 @@ class _ListPasses(argparse.Action):
         parser.exit()
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """A parser that suggests the nearest flag for an unknown one."""
 
-    def error(self, message: str) -> NoReturn:
-        from triton_linear.passes import parse
-
-        prefix = "unrecognized arguments: "
-        if message.startswith(prefix + "--"):
-            given = message.removeprefix(prefix).split()[0].partition("=")[0]
-            known = [word for action in self._actions for word in action.option_strings]
-            nearest = parse.nearest(given, known)
-            hint = f"did you mean {nearest}?" if nearest else "--list-passes has the passes"
-            message = f"there is no pass or option {given}; {hint}"
-        super().error(message)
+    def unknown(self, word: str) -> str:
+        """The message about a word that the command does not take."""
+        known = [name for action in self._actions for name in action.option_strings]
+        return f"there is no pass or option {word}; {suggestion(word, known) or '--list-passes has the passes'}"
 
 
 def parser() -> argparse.ArgumentParser:

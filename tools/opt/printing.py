@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from triton_linear.passes.parse import suggestion
+from triton_linear.dialect.nearest import suggestion
 from triton_linear.tools.support.errors import fail
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from triton_linear.tools.opt.arguments import PIPELINE, PLUGIN, TEXT
+from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
-from triton_linear.tools.support.options import pipeline_options
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module

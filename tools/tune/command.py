@@ -27,12 +27,12 @@ from triton_linear.dialect.verdicts import folder as own_folder
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import Ended, check_script, done, gpu_name, rounds, run_child
+from triton_linear.tools.support.arguments import in_order
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
 from triton_linear.tools.tune.figures import Contested, TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
-from triton_linear.tools.tune.options import in_order
 from triton_linear.variants import COMPARED, VARIANTS, variant
 
 

@@ -21,23 +21,6 @@ from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.support.errors import fail
 
-RUN = "tune.file_command"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `decisions`."""
-    parser.add_argument("--file", type=Path, metavar="FILE", help="the file of decisions (default: your own)")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    listed = actions.add_parser("list", help="print all decisions")
-    listed.add_argument("--json", action="store_true", help="print them as JSON, one to a line")
-    read = actions.add_parser(
-        "import",
-        help="add decisions that `list --json` printed elsewhere; of two for the same, the later counts",
-    )
-    read.add_argument("exported", type=Path, nargs="+", metavar="FILE")
-    forgotten = actions.add_parser("forget", help="remove decisions about kernels whose name matches a pattern")
-    forgotten.add_argument("pattern", metavar="PATTERN")
-
 
 def run(chosen: argparse.Namespace) -> int:
     """Run the command and return its exit status."""

@@ -26,10 +26,10 @@ from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import NOOP, DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
+from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.inputs import modules
-from triton_linear.tools.support.options import pipeline_options
 from triton_linear.tools.verify.stock import verify_stock
 from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
 from triton_linear.tools.verify.turns import (

@@ -11,11 +11,11 @@ from triton_linear.dialect.linear_layout import LANE, WARP
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.tools.support.arguments import FORMATS
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view import text as texts
 from triton_linear.tools.view.fold import tiles_of
 from triton_linear.tools.view.memory import access_text, memory_text
-from triton_linear.tools.view.options import FORMATS
 from triton_linear.tools.view.places import is_distributed
 from triton_linear.tools.view.subject import Subject, check_same_tensor, place_of, subjects
 

@@ -7,7 +7,7 @@
 // CHECK-NOT: Traceback
 // TARGET:    error: target: 'gfx942' is neither cuda:NUMBER nor hip:gfxNAME
 // MISSING:   no-such-file.mlir: error: cannot open input file: No such file or directory
-// COMMAND:   invalid choice: 'nothing'
+// COMMAND:   no 'nothing'; there are explain, diff, view,
 
 module {
   tt.func public @kernel() { tt.return }

@@ -9,7 +9,7 @@
 
 // OURS: 1 conversion verified, 0 wrong
 
-// CHOICE: invalid choice: 'theirs'
+// CHOICE: --lowering: no 'theirs'; there are ours, stock
 
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>

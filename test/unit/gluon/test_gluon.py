@@ -193,6 +193,20 @@ def test_costs_are_those_of_the_planner() -> None:
         gluon.conversion_cost(ROWS, COLUMNS, SHAPE, "f16", "hip:gfx942")
 
 
+def test_an_encoding_is_taken_as_text() -> None:
+    rows, columns = (gluon.encoding_text(layout, (64, 64)) for layout in (ROWS, COLUMNS))
+    assert gluon.conversion_cost(rows, columns, (64, 64), "f16") == gluon.conversion_cost(
+        ROWS, COLUMNS, (64, 64), "f16"
+    )
+    plain = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
+    memory = gluon.encoding_text(plain, (64, 64))
+    assert gluon.bank_conflicts(memory, columns, (64, 64), "f16") == gluon.bank_conflicts(
+        plain, COLUMNS, (64, 64), "f16"
+    )
+    with pytest.raises(ValueError, match="blokced"):
+        gluon.linear_layout("#ttg.blokced<{}>", (64, 64))
+
+
 def test_a_bridge_is_never_dearer_and_is_what_it_says() -> None:
     rng, stops = random.Random(3), 0
     for _ in range(12):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -20,7 +19,8 @@ from plugin_processes import STARTUP
 from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.triton_versions import COPIES_DROPPED, installed_release
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.doctor import command, conversions, options, probe
+from triton_linear.tools import cli
+from triton_linear.tools.doctor import command, conversions, probe
 from triton_linear.tools.doctor.probe import PROBES, Counts, Difference, Findings, Probe, isolated
 
 RULES = ".".join(map(str, installed_release()))
@@ -195,13 +195,11 @@ def test_where_stock_triton_fails_on_most_conversions_nothing_is_shown(monkeypat
 
 
 def test_probes_are_called_by_name() -> None:
-    parser = argparse.ArgumentParser()
-    options.add_arguments(parser)
-    assert command.named(parser.parse_args([]).probe) is PROBES
-    given = parser.parse_args(["--probe", "examples", "--probe", "hooks"]).probe
+    assert command.named(cli.parser().parse_args(["doctor"]).probe) is PROBES
+    given = cli.parser().parse_args(["doctor", "--probe", "examples", "--probe", "hooks"]).probe
     assert [each.name for each in command.named(given)] == ["hooks", "examples"]
-    with pytest.raises(Exception, match="there are hooks, bridge, "):
-        command.named(["other"])
+    with pytest.raises(Exception, match="no 'hoks'; did you mean 'hooks'"):
+        command.named(["hoks"])
 
 
 # Verdicts

@@ -126,10 +126,11 @@ def test_list_passes(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             "--linear-atach-layouts",
-            "there is no pass or option --linear-atach-layouts; did you mean --linear-att",
+            "there is no pass or option --linear-atach-layouts; did you mean '--linear-att",
         ),
-        ("--canonicalise=x=1", "there is no pass or option --canonicalise; did you mean --canonicalize?"),
-        ("--emitt=ptx", "there is no pass or option --emitt; did you mean --emit?"),
+        ("--canonicalise=x=1", "there is no pass or option --canonicalise; did you mean '--canonicalize'?"),
+        ("--emitt=ptx", "there is no pass or option --emitt; did you mean '--emit'?"),
+        ("--emit=ptxx", "--emit: no 'ptxx'; did you mean 'ptx'?"),
         ("--wholly-different", "there is no pass or option --wholly-different; --list-passes has the passes"),
     ],
 )

@@ -212,11 +212,6 @@ class TestCommandLine:
             assert (kind.__doc__ or "").strip().splitlines()[0] in text
         assert "option scratch-limit=...: bytes" in text
 
-    def test_subcommands(self) -> None:
-        assert cli.parser().parse_args(["explain", "k.ttgir", "--top", "3"]).top == 3
-        with pytest.raises(SystemExit):
-            cli.parser().parse_args(["unknown"])
-
     def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["status"]) == 0
         assert capsys.readouterr().out.startswith("triton-linear ")
@@ -224,11 +219,6 @@ class TestCommandLine:
             with pytest.raises(SystemExit, match="0"):
                 main(["--version"])
             assert capsys.readouterr().out == f"{name} {__version__}\n"
-
-    def test_a_wrong_flag_shows_the_usage_of_its_command(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit, match="2"):
-            cli.main(["verify", "k.ttgir", "--frob"])
-        assert capsys.readouterr().err.startswith("usage: triton-linear verify ")
 
 
 class TestCompile:
