@@ -35,9 +35,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The known name nearest to `name`: the only one that begins with it, or a similar one; "" if there is
     none.
 
-    >>> passes = ["linear-fold-conversions", "linear-lower-gathers"]
-    >>> nearest("linear-fold", passes), nearest("linear-fold-conversion", passes), nearest("linear", passes)
-    ('linear-fold-conversions', 'linear-fold-conversions', '')
+    >>> passes = ["linear-outline-conversions", "linear-lower-gathers"]
+    >>> nearest("linear-outline", passes), nearest("linear-outline-conversion", passes), nearest("linear", passes)
+    ('linear-outline-conversions', 'linear-outline-conversions', '')
     """
     names = list(known)
     completions = [each for each in names if name and each.startswith(name)]

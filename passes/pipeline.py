@@ -18,7 +18,6 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions.attach import AttachLayouts
-from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
@@ -75,11 +74,7 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
     if attach:
         passes.append(AttachLayouts())
     if options.lower:
-        passes += [
-            LowerGathers(target, limit, exact),
-            FoldConversions(exact),
-            SelectLowering(target, limit, exact),
-        ]
+        passes += [LowerGathers(target, limit, exact), SelectLowering(target, limit, exact)]
     if options.assign:
         passes.append(LoadAhead(target))
     if options.chooses_layouts:

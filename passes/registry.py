@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions.attach import AttachLayouts
-from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
@@ -28,7 +27,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-attach-layouts": AttachLayouts,
     "linear-await-operands": AwaitOperands,
     "linear-defer-reductions": DeferReductions,
-    "linear-fold-conversions": FoldConversions,
     "linear-free-conversions": FreeConversions,
     "linear-load-ahead": LoadAhead,
     "linear-load-early": LoadEarly,

@@ -274,7 +274,10 @@ class _Stubs:
         result = made(CALL, [way.source, way.index], type_, gather, gather.location, attributes)
         if type_ != before.type:
             for user in [use.owner.operation for use in before.uses]:
-                if user.name == CONVERT:
+                if user.name == CONVERT and user.results[0].type == type_:
+                    user.results[0].replace_all_uses_with(result)
+                    user.erase()
+                elif user.name == CONVERT:
                     user.operands[0] = result
                     ll.undecide(user)
             if list(before.uses):

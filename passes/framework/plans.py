@@ -23,7 +23,7 @@ NOOP, STOCK = "noop", "stock"
 
 @dataclass(frozen=True, slots=True)
 class DecidedConversion:
-    """A conversion that was left after folding, and how it is lowered.
+    """A conversion that was left when lowering began, and how it is lowered.
 
     kind: the kind of its plan; `STOCK` if Triton lowers it. detail: a summary of the plan, or the reason for
     `STOCK`. partials: True if it converts the partial results of a split reduction. stub: the function that is

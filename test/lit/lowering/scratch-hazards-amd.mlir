@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-fold-conversions --linear-select-lowering --linear-outline-conversions --emit=amdgcn | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-select-lowering --linear-outline-conversions --emit=amdgcn | FileCheck %s
 
 // Of our scratch Triton 3.9 is shown the first byte of every 16, where buffers of its own begin.
 

@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --split-input-file --linear-fold-conversions --linear-select-lowering --linear-outline-conversions --emit=ptx | FileCheck %s
+// RUN: triton-linear-opt %s --split-input-file --linear-select-lowering --linear-outline-conversions --emit=ptx | FileCheck %s
 
 // Between our scratch and what else uses shared memory there is a barrier where bytes are shared, and none where
 // they are not: the barrier inside a conversion serves for what came before it.

@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --linear-pipeline | FileCheck %s
-// RUN: triton-linear-opt %s --pass-pipeline='builtin.module(linear-attach-layouts,linear-lower-gathers,linear-fold-conversions,linear-select-lowering,linear-outline-conversions)' | FileCheck %s
+// RUN: triton-linear-opt %s --pass-pipeline='builtin.module(linear-attach-layouts,linear-lower-gathers,linear-select-lowering,linear-outline-conversions)' | FileCheck %s
 // RUN: triton-linear-opt %s --linear-pipeline --mlir-print-ir-after-all -o /dev/null 2>&1 | FileCheck %s --check-prefix=AFTER
 
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
@@ -10,7 +10,6 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.thr
 // AFTER: // -----// IR Dump After linear-attach-layouts //----- //
 // AFTER: "ttg.convert_layout"
 // AFTER: // -----// IR Dump After linear-lower-gathers //----- //
-// AFTER: // -----// IR Dump After linear-fold-conversions //----- //
 // AFTER: // -----// IR Dump After linear-select-lowering //----- //
 // AFTER: ll.plan = #ll.plan<
 // AFTER: // -----// IR Dump After linear-outline-conversions //----- //
@@ -19,14 +18,12 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.thr
 // CHECK-LABEL: sym_name = "kernel"
 // CHECK: [[MOVED:%.*]] = "tt.call"(%arg0) {callee = @__ll_cvt_0
 // CHECK-NOT: ttg.convert_layout
-// CHECK: "tt.return"([[MOVED]], [[MOVED]])
+// CHECK: "tt.return"([[MOVED]])
 // CHECK: sym_name = "__ll_cvt_0"
 // CHECK-NOT: tt.func
-tt.func @kernel(%x: tensor<64xf32, #pairs>) -> (tensor<64xf32, #comb>, tensor<64xf32, #comb>) {
+tt.func @kernel(%x: tensor<64xf32, #pairs>) -> tensor<64xf32, #comb> {
   %0 = ttg.convert_layout %x : tensor<64xf32, #pairs> -> tensor<64xf32, #comb>
-  %1 = ttg.convert_layout %0 : tensor<64xf32, #comb> -> tensor<64xf32, #pairs>
-  %2 = ttg.convert_layout %1 : tensor<64xf32, #pairs> -> tensor<64xf32, #comb>
-  tt.return %0, %2 : tensor<64xf32, #comb>, tensor<64xf32, #comb>
+  tt.return %0 : tensor<64xf32, #comb>
 }
 
 }

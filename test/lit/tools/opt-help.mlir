@@ -8,7 +8,6 @@
 // CHECK: Requires:
 // CHECK: Ensures:
 // CHECK: --linear-await-operands
-// CHECK: --linear-fold-conversions
 // CHECK: --linear-free-conversions
 // CHECK: --linear-lower-gathers
 // CHECK: --linear-lower-local

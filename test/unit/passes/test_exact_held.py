@@ -13,7 +13,6 @@ from reductions_support import named
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.passes.assignment.assign import AssignLayouts
-from triton_linear.passes.conversions.fold import FoldConversions
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.operations.names import CONVERT
@@ -190,14 +189,13 @@ def test_what_can_be_computed_again_is_converted_where_that_keeps_it_apart(
     assert len(named(root, CONVERT)) == left
 
 
-def test_a_held_conversion_is_neither_folded_nor_ours() -> None:
+def test_a_held_conversion_is_not_ours() -> None:
     lines, _ = HOLDS["a number for all"]
-    root = after(holding(lines), FoldConversions(exact=True), SelectLowering(exact=True))
+    root = after(holding(lines), SelectLowering(exact=True))
     (conversion,) = named(root, CONVERT)
     assert conversion.attributes[ll.STOCK].value == HELD
-    assert not named(after(holding(lines), FoldConversions()), CONVERT)
     lines, _ = HOLDS["a product and a sum, a conversion between"]
-    root = after(holding(lines), FoldConversions(), SelectLowering())
+    root = after(holding(lines), SelectLowering())
     (conversion,) = named(root, CONVERT)
     assert ll.PLAN in conversion.attributes
 

@@ -16,7 +16,6 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Type, operations
 from triton_linear.lowering.target.targets import target
-from triton_linear.passes.conversions.fold import same_map
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, StubError, stubs_of
 from triton_linear.passes.framework import layouts
@@ -149,9 +148,9 @@ def test_the_pipeline_raises_what_its_passes_report() -> None:
 
 def test_a_pipeline_is_read_from_text() -> None:
     select_text = "linear-select-lowering{ scratch-limit=64 target=cuda:80 }"
-    text = f"builtin.module( linear-fold-conversions, cse,{select_text})"
-    fold, cse, select = parse_pipeline(text)
-    assert fold == PASSES["linear-fold-conversions"]()
+    text = f"builtin.module( linear-lower-gathers, cse,{select_text})"
+    gathers, cse, select = parse_pipeline(text)
+    assert gathers == PASSES["linear-lower-gathers"]()
     assert cse == "cse"
     assert select == SelectLowering("cuda:80", 64)
     assert parse_pipeline("linear-select-lowering") == [SelectLowering()]
@@ -162,7 +161,7 @@ def test_a_pipeline_is_read_from_text() -> None:
     ("text", "message"),
     [
         ("fold", "no pass 'fold'; ours are linear-arrange-memory, linear-assign-layouts"),
-        ("linear-fold", "no pass 'linear-fold'; did you mean 'linear-fold-conversions'"),
+        ("linear-lower-gather", "no pass 'linear-lower-gather'; did you mean 'linear-lower-gathers'"),
         ("canonicalise", "no pass 'canonicalise'; did you mean 'canonicalize'"),
         ("canonicalize{max=yes}", "canonicalize: upstream MLIR refuses the options 'max=yes'"),
         ("linear-select-lowering{tarjet=b}", "no option 'tarjet'; did you mean 'target'"),
@@ -172,7 +171,7 @@ def test_a_pipeline_is_read_from_text() -> None:
         ("linear-select-lowering{scratch-limit=-1}", "option 'scratch-limit' takes a number, got '-1'"),
         ("linear-select-lowering{target=cuda:90", "cannot read 'linear-select-lowering{target=cuda:90'"),
         ("builtin.module(linear-select-lowering", "cannot read"),
-        ("linear-fold-conversions linear-attach-layouts", "cannot read"),
+        ("linear-lower-gathers linear-attach-layouts", "cannot read"),
     ],
 )
 def test_what_is_wrong_with_a_pipeline_is_said(text: str, message: str) -> None:
@@ -222,30 +221,3 @@ def test_a_decision_is_made_anew_when_asked_again() -> None:
     run_passes(root, [SelectLowering("hip:gfx942")])
     assert ll.STOCK in conversion.attributes
     assert ll.PLAN not in conversion.attributes
-
-
-def test_folding_forgets_what_was_decided_about_a_conversion_it_changes() -> None:
-    back = "%1 = ttg.convert_layout %0 : tensor<64xf32, #b> -> tensor<64xf32, #c>\n"
-    show = 'tt.print "" {hex = false, isSigned = array<i32: 0>} : %1 : tensor<64xf32, #c>'
-    body = f"{CONVERSION.splitlines()[0]}\n{back}{show}".replace(
-        "#c", "#ttg.linear<{register = [[32]], lane = [[2], [4], [8], [16], [1]], warp = [], block = []}>"
-    )
-    root = module(body)
-    assert run_passes(root, [SelectLowering(), PASSES["linear-fold-conversions"]()]).succeeded
-    (conversion,) = named(root, "ttg.convert_layout")
-    assert ll.PLAN not in conversion.attributes
-
-
-# --- folding ----------------------------------------------------------------------------------------------
-
-
-def test_copies_in_registers_do_not_tell_maps_apart() -> None:
-    def layout(register: list[list[int]], lane: list[list[int]]) -> LinearLayout:
-        bases = [("register", register), ("lane", lane), ("warp", []), ("block", [])]
-        return LinearLayout.from_bases(bases, ["dim0"], [8], require_surjective=False)
-
-    base = layout([[1], [2]], [[4]])
-    assert same_map(base, layout([[1], [0], [2], [0]], [[4]]))
-    assert not same_map(base, layout([[2], [1]], [[4]]))
-    assert not same_map(base, layout([[1], [2]], [[0]]))
-    assert not same_map(layout([[1]], [[4]]), layout([[1]], [[4], [0]]))

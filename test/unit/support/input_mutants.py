@@ -75,7 +75,7 @@ _DECIDED = (
     ("--emit=llvm",),
     ("--emit=ptx",),
     ("--linear-outline-conversions", "--emit=llvm"),
-    ("--linear-fold-conversions", "--linear-select-lowering"),
+    ("--linear-lower-gathers", "--linear-select-lowering"),
     ("--linear-attach-layouts", "--no-verify-each"),
     ("--linear-outline-conversions",),
     ("--linear-free-conversions", "--emit=ttgir"),

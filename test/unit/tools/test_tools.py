@@ -191,14 +191,14 @@ class TestCommandLine:
         arguments = opt.parse_arguments(
             [
                 "--linear-select-lowering=target=cuda:80",
-                "--linear-fold-conversions",
+                "--linear-lower-gathers",
                 "f.mlir",
                 "--linear-pipeline",
             ]
         )
         assert arguments.passes == [
             ("linear-select-lowering", "target=cuda:80"),
-            ("linear-fold-conversions", ""),
+            ("linear-lower-gathers", ""),
             ("linear-pipeline", ""),
         ]
         assert arguments.file == "f.mlir"
