@@ -36,8 +36,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     none.
 
     >>> passes = ["linear-outline-conversions", "linear-lower-gathers"]
-    >>> nearest("linear-outline", passes), nearest("linear-outline-conversion", passes), nearest("linear", passes)
-    ('linear-outline-conversions', 'linear-outline-conversions', '')
+    >>> nearest("linear-out", passes), nearest("linear-lower-gather", passes), nearest("linear", passes)
+    ('linear-outline-conversions', 'linear-lower-gathers', '')
     """
     names = list(known)
     completions = [each for each in names if name and each.startswith(name)]
