@@ -153,10 +153,10 @@ def test_the_examples_are_explained_by_lines_of_their_source(number: int, target
     """Each for one of the targets."""
     seen = set()
     for spec in specs(gpu_target(target))[number :: len(EXAMPLE_TARGETS)]:
-        ttgir, _, checked = compile_kernel(spec, target)
-        report = explained(ttgir, spec.name, target)
+        kernel = compile_kernel(spec, target)
+        report = explained(kernel.ttgir, spec.name, target)
         jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
-        assert_told(report, checked)
+        assert_told(report, kernel.checked)
         for conversion in report.conversions:
             assert conversion.from_anchor is not None or conversion.to_anchor is not None
         for one in (*report.conversions, *report.accesses, *report.reductions):

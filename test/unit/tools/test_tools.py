@@ -6,6 +6,7 @@ import doctest
 import importlib
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from triton_linear.dialect.locations import position
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.tools import cli
+from triton_linear.tools.demo import COUNTED, counts
 from triton_linear.tools.opt import command as opt
 from triton_linear.tools.opt.arguments import pass_help
 from triton_linear.tools.opt.expectations import compare, expectations
@@ -356,6 +358,24 @@ def test_a_clean_exit(tool: str, flags: list[str], status: int, tmp_path: Path) 
     for word in ("nanobind", "leak", "Traceback", "reproducer"):
         assert word not in finished.stderr
     assert (finished.stderr == "") == (status == 0)
+
+
+def test_the_demo_ends_with_its_verdict(tmp_path: Path) -> None:
+    """Nothing stands behind it, and stock Triton's counts stand beside ours."""
+    command = [sys.executable, "-m", "triton_linear.tools.demo", "--targets", "cuda:90", "--output", "demo"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert finished.returncode == 0
+    assert finished.stderr == ""
+    lines = finished.stdout.splitlines()
+    assert re.fullmatch(r"[1-9]\d* conversions verified, 0 wrong", lines[-1])
+    (sums,) = (line for line in lines if line.startswith("instructions of stock Triton and of ours"))
+    totals = [
+        sum(counts(path.read_text(), "cuda:90")[kind] for path in tmp_path.glob("demo/*/*.ptx"))
+        for kind in range(len(COUNTED))
+    ]
+    for name, ours in zip(COUNTED, totals, strict=True):
+        assert re.search(rf"\d+ {name} become {ours}\b", sums), sums
+    assert re.search(r"^  transpose8 +160 → \d+ ", finished.stdout, re.M)
 
 
 def test_a_reader_that_stops_early(tmp_path: Path) -> None:
