@@ -156,8 +156,23 @@ def arm() -> None:
     watch_inductor()
 
 
+def follow() -> None:
+    """Turn the plugin on if the variable asks for it, and neither it nor the program has done so before.
+
+    vLLM and SGLang call this at the start of each of their processes (entry points in pyproject.toml). Where
+    the start-up file was read, nothing is left to do. vLLM ends where this raises: only `strict` does.
+    """
+    if os.environ.get(VARIABLE, "") not in ("", "0") and not (_followed or "triton_linear.hook" in sys.modules):
+        arm()
+
+
+_followed: list[str] = []
+"""The texts of the variable that were followed when Triton was imported."""
+
+
 def _turn_on() -> None:
     text = os.environ.get(VARIABLE, "")
+    _followed.append(text)
     try:
         options = parse(text)
         if options is not None:

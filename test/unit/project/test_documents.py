@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -110,23 +111,22 @@ def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert texts(tmp_path / picture) == texts(ROOT / "docs" / "img" / picture), picture
 
 
-def test_the_script_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_of_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs without a GPU, the commands behind it take what it writes, and `explain` says of it what
     docs/explain.md shows."""
     user_environment(tmp_path, monkeypatch)
-    readme = (ROOT / "README.md").read_text()
-    script = next(body for _, _, body in BLOCK.findall(readme) if "ASTSource" in body)
-    Path("script.py").write_text(script)
+    page = (ROOT / "docs" / "commands.md").read_text()
+    Path("script.py").write_text(script_of(page))
     reports = run("python script.py")
     assert re.match(r"transpose for cuda:90: converted; 1 conversion: 1 ours", reports), reports
     for lowering in ("", "--lowering=stock"):
-        assert f"triton-linear verify transpose.ttgir {lowering or '--target cuda:90'}" in readme
+        assert f"triton-linear verify transpose.ttgir {lowering or '--target cuda:90'}" in page
     assert "1 conversion verified, 0 wrong" in run("triton-linear verify transpose.ttgir --target cuda:90")
     assert "1 conversion: 1 right" in run("triton-linear verify transpose.ttgir --lowering=stock")
     assert "st.shared" in run("triton-linear-opt transpose.ttgir --linear-pipeline --emit=ptx")
     before = Path("transpose.ttgir").read_text().partition("ttg.convert_layout")[0]
     view = f"triton-linear view transpose.ttgir:{before.count(chr(10)) + 1} -o conversion.html"
-    assert view in readme
+    assert view in page
     run(view)
     assert Path("conversion.html").read_text().startswith("<!DOCTYPE html>")
     shown = (ROOT / "docs" / "explain.md").read_text().partition("$ triton-linear explain script.py\n")[2]
@@ -136,10 +136,9 @@ def test_the_script_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_report_that_the_document_of_the_plugin_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is that of the README's script without its lines about the package; times and folders differ."""
+    """It is that of the script without its lines about the package; times and folders differ."""
     user_environment(tmp_path, monkeypatch)
-    readme = (ROOT / "README.md").read_text()
-    script = next(body for _, _, body in BLOCK.findall(readme) if "ASTSource" in body)
+    script = script_of((ROOT / "docs" / "commands.md").read_text())
     plain = re.sub(
         r"^(import triton_linear|with triton_linear|for report|    print).*\n", "", script, flags=re.M
     )
@@ -151,6 +150,77 @@ def test_the_report_that_the_document_of_the_plugin_shows(
     said = re.sub(r"\d+\.\d\b", "N", said.partition("```")[0]).replace("/home/me/", "")
     printed = run("python -m triton_linear --report script.py 2>&1").replace(f"{Path.cwd()}/", "")
     assert re.sub(r"\d+\.\d\b", "N", printed) == said
+
+
+SERVER = """
+import multiprocessing, os, runpy, sys
+from importlib.metadata import entry_points
+
+def load():
+    for found in entry_points(group={group!r}):
+        if found.name == "triton_linear":
+            found.load()()
+
+def work():
+    load()
+    import triton
+    runpy.run_path({kernel!r})
+
+if __name__ == "__main__":
+    load()
+    worker = multiprocessing.get_context("spawn").Process(target=work)
+    worker.start()
+    worker.join()
+    sys.exit(worker.exitcode)
+"""
+"""What servers do of what the page about them says: they load plugins, also in a worker, which compiles."""
+
+
+def test_the_page_of_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands from top to bottom in one shell, with servers that only compile one kernel without a GPU."""
+    user_environment(tmp_path, monkeypatch)
+    kernel = re.sub(
+        r"^(import triton_linear|with triton_linear|for report|    print|with open|    file).*\n",
+        "",
+        script_of((ROOT / "docs" / "commands.md").read_text()),
+        flags=re.M,
+    )
+    Path("kernel.py").write_text(re.sub(r"^    (source|kernel) =", r"\1 =", kernel, flags=re.M))
+    for name, group in (("vllm", "vllm.general_plugins"), ("sglang", "sglang.srt.plugins")):
+        Path(name).mkdir()
+        text = SERVER.format(group=group, kernel=str(tmp_path / "kernel.py"))
+        Path(name, "launch_server.py").write_text(text)
+    Path("bin").mkdir()
+    Path("bin", "vllm").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m vllm.launch_server "$@"\n')
+    Path("bin", "vllm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    page = (ROOT / "docs" / "servers.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.M)
+    assert len(blocks) == 4
+    printed = run("MODEL=mine\n" + "".join(blocks))
+    assert re.search(r"^transpose +cuda:90 +1 +1 ", printed, re.M), printed
+    assert re.search(r"^1 kernels, .* MiB, packed into kernels\.tar\.gz$", printed, re.M), printed
+    json.loads(re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.M)[0])
+
+
+def script_of(page: str) -> str:
+    """The script that commands are tried on."""
+    return next(body for _, file, body in BLOCK.findall(page) if file == "script.py")
+
+
+def test_the_example_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `diff` prints of it, and the time that a page of results has."""
+    user_environment(tmp_path, monkeypatch)
+    readme = (ROOT / "README.md").read_text()
+    ((command, shown),) = re.findall(r"^\$ (triton-linear diff [^\n]*)\n(.*?)^```$", readme, re.DOTALL | re.M)
+    given = run(f"cd {ROOT} && {command}")
+    assert doctest.OutputChecker().check_output(shown, given, doctest.ELLIPSIS), given
+    assert "better" in shown
+    page = (ROOT / "bench/results/3.9.0/contested/kernels.md").read_text()
+    before, ratio = re.search(r"^\| int4_matmul \| ([\d.]+) \| ([\d.]+) ", page, re.M).groups()
+    said = f"{before} µs become {float(before) / float(ratio):.1f}](bench/results/3.9.0/contested/kernels.md)"
+    assert said in readme and f"{float(ratio):.2f} times as fast" in readme
 
 
 def user_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,21 +272,21 @@ def linked(path: Path) -> set[Path]:
 def test_the_readme_is_short() -> None:
     """As many words as are read in a few minutes, one picture of some KB, and one table of figures."""
     readme = (ROOT / "README.md").read_text()
-    assert len(readme.split()) <= 1500
+    assert len(readme.split()) <= 1200
     (picture,) = re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme)
     assert (ROOT / picture).stat().st_size <= 100_000
     (figures,) = (table for table in re.findall(r"(?:^\|.*\n)+", readme, re.M) if "---:" in table)
-    assert len(figures.splitlines()) <= 2 + 12
+    assert len(figures.splitlines()) <= 2 + 10
 
 
 def test_the_picture_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is what the command beside it draws, and its conversion is done as is said there."""
+    """It is what the command that the README names draws, and its conversion is done as is said there."""
     user_environment(tmp_path, monkeypatch)
-    readme = (ROOT / "README.md").read_text()
-    (command,) = re.findall(r"^triton-linear view '#ttg(?:.*\\\n)*.*$", readme, re.M)
+    page = (ROOT / "docs" / "view.md").read_text()
+    (command,) = re.findall(r"^triton-linear view '#ttg(?:.*\\\n)*.*$", page, re.M)
     run(command)
     assert texts(tmp_path / "conversion.svg") == texts(ROOT / "docs" / "img" / "conversion.svg")
-    assert "converts one to the other by shuffles" in " ".join(readme.split())
+    assert "converts one to the other by shuffles" in " ".join((ROOT / "README.md").read_text().split())
     assert "conversion on cuda:90: shuffle: " in run(command.partition(" -o ")[0])
 
 
