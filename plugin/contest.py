@@ -17,6 +17,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -71,6 +72,8 @@ class Contests:
         clock = self._clocks(kernel.metadata.target.backend)
         if clock is None or not _loads(kernel):
             return
+        with suppress(OSError):  # the launch that takes part says what fails
+            clock.free()
         asked, name = of_ours(kernel, setting, units)
         contest = _Contest(kernel, name, setting, place, clock, self._revisits)
         known = store.read(contest.name)
@@ -238,10 +241,10 @@ class _Contest:
 
 
 def _taking(ours: Any) -> Callable[[Sequence[Any]], bool] | None:
-    """Tells whether the arguments of a launch are those that our kernel is specialised for; None: it is for
-    all."""
+    """Tells of the `rest` of a launch (`LaunchContest`) whether its arguments are those that our kernel is
+    specialised for; None: it is for all."""
     numbers = getattr(ours.metadata, contest_job.SPECIALISED, ())
-    return functools.partial(are_units, tuple(numbers)) if numbers else None
+    return functools.partial(are_units, [ARGUMENTS + each for each in numbers]) if numbers else None
 
 
 class _Checked:
@@ -259,7 +262,7 @@ class _Checked:
         return getattr(self._launcher, name)
 
     def __call__(self, x: Any, y: Any, z: Any, stream: int, function: Any, packed: Any, *rest: Any) -> Any:
-        if self._takes(rest[ARGUMENTS:]):
+        if self._takes(rest):
             return self._launcher(x, y, z, stream, function, packed, *rest)
         stock = self._stock()
         if stock is None:

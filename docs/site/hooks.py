@@ -42,6 +42,7 @@ TITLES = {
     "gpu_check": "Checks on a GPU",
     "compile_time": "Compile time",
     "assign_time": "Time to assign layouts",
+    "contest_launch": "A launch of a contest on the host",
     "proof_time": "Time to prove plans",
     "passes": "What each pass gains",
     "ablation": "Thresholds, one at a time",

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Protocol, cast
 
 _OK: Final = 0
@@ -30,9 +29,12 @@ _RELAXED: Final = 2
 
 
 class Interval(Protocol):
-    """The time between two moments of a stream. brief: an idle GPU waits for the launch of what comes."""
+    """The time between two moments of a stream."""
 
-    def begin(self, stream: int, brief: bool = True) -> None: ...
+    def begin(self, stream: int, brief: bool = True) -> bool:
+        """Begin; False, and nothing is done, where the stream captures a graph. brief: an idle GPU waits for
+        the launch of what comes. Raises OSError if the driver does not do it."""
+
     def end(self, stream: int) -> None: ...
 
     def milliseconds(self) -> float | None:
@@ -43,11 +45,12 @@ class Interval(Protocol):
 class Clock(Protocol):
     """What measures launches on one GPU."""
 
-    def is_capturing(self, stream: int) -> bool:
-        """True if what the stream is given becomes part of a graph."""
-
     def relaxed(self) -> AbstractContextManager[None]:
         """Within the block this thread may do what ends captures of other streams otherwise."""
+
+    def free(self) -> list[Interval]:
+        """The intervals of the current context that nobody uses: whoever takes one out puts it back. The first
+        call in a context makes some, so that launches do not. Raises OSError if the driver makes none."""
 
     def interval(self) -> Interval:
         """A new interval in the current context. Raises OSError if the driver makes none."""
@@ -76,6 +79,8 @@ loop:
 """
 """PTX ISA, special registers. The driver compiles it for whatever GPU there is."""
 _POINTER: Final = ctypes.c_void_p
+_READY: Final = 32
+"""Intervals that are made before launches need them: twice what one contest uses where the GPU keeps up."""
 
 
 @functools.cache
@@ -104,12 +109,13 @@ def _hip() -> str:
 _LIBRARIES: Final[dict[str, Callable[[], str]]] = {"cuda": lambda: "libcuda.so.1", "hip": _hip}
 
 
-_EVENTS: Final = {
-    "cuda": ("cu", "EventCreate", "EventDestroy_v2", 0),
+_FUNCTIONS: Final = {
+    "cuda": ("cu", "EventCreate", "EventDestroy_v2", "CtxGetCurrent", 0),
     # hipEventDisableSystemFence: a fence would take part of the time
-    "hip": ("hip", "EventCreateWithFlags", "EventDestroy", 0x20000000),
+    "hip": ("hip", "EventCreateWithFlags", "EventDestroy", "GetDevice", 0x20000000),
 }
-"""How functions of a driver begin, those that make and destroy an event, and the flags of an event."""
+"""How functions of a driver begin, those that make and destroy an event and that tell which context is current,
+and the flags of an event."""
 
 
 class _DriverClock:
@@ -117,7 +123,7 @@ class _DriverClock:
 
     def __init__(self, backend: str, library: str) -> None:
         quick, other = self._quick, self._other = ctypes.PyDLL(library), ctypes.CDLL(library)
-        prefix, create, destroy, self.flags = _EVENTS[backend]
+        prefix, create, destroy, current, self._flags = _FUNCTIONS[backend]
 
         def function(library: ctypes.CDLL, name: str, *types: type) -> Callable[..., int]:
             found = getattr(library, f"{prefix}{name}")
@@ -126,51 +132,67 @@ class _DriverClock:
 
         # These wait for nothing, and are called with the lock of Python's interpreter held.
         self.elapsed = function(quick, "EventElapsedTime", _POINTER, _POINTER, _POINTER)
-        self._capturing = function(quick, "StreamIsCapturing", _POINTER, _POINTER)
-        self._exchange_mode = function(quick, "ThreadExchangeStreamCaptureMode", _POINTER)
-        self.create = function(other, create, _POINTER, ctypes.c_uint)
+        self.capturing = function(quick, "StreamIsCapturing", _POINTER, _POINTER)
+        self.exchange_mode = function(quick, "ThreadExchangeStreamCaptureMode", _POINTER)
+        self._current = function(quick, current, _POINTER)
         self.record = function(other, "EventRecord", _POINTER, _POINTER)
-        self.destroy = function(other, destroy, _POINTER)
+        self._create = function(other, create, _POINTER, ctypes.c_uint)
+        self._destroy = function(other, destroy, _POINTER)
         self._pauses = backend == "cuda"
         self._lock = threading.Lock()
-        self._by_context: dict[int, _Pause | None] = {}
-
-    def pause(self) -> _Pause | None:
-        """That of the current context; None if the driver takes no such kernel. Requires: `relaxed`."""
-        if not self._pauses:
-            return None
-        context = _POINTER()
-        try:
-            if self._quick.cuCtxGetCurrent(ctypes.byref(context)) or not context.value:
-                return None
-            with self._lock:
-                if context.value not in self._by_context:
-                    self._by_context[context.value] = self._made_pause()
-                return self._by_context[context.value]
-        except (AttributeError, OSError):
-            return None  # an interval is then as long as the host makes it
-
-    def _made_pause(self) -> _Pause | None:
-        module, function = _POINTER(), _POINTER()
-        failed = self._other.cuModuleLoadData(ctypes.byref(module), _PTX)
-        failed = failed or self._other.cuModuleGetFunction(ctypes.byref(function), module, _NAME)
-        return None if failed else _Pause(self._quick, self._other, function)
-
-    def is_capturing(self, stream: int) -> bool:
-        found = ctypes.c_int()
-        return self._capturing(stream, ctypes.addressof(found)) != _OK or found.value != 0
+        self._by_context: dict[int, tuple[list[Interval], _Pause | None]] = {}
 
     @contextmanager
     def relaxed(self) -> Iterator[None]:
         mode = ctypes.c_int(_RELAXED)
-        _check(self._exchange_mode(ctypes.addressof(mode)))
+        _check(self.exchange_mode(ctypes.addressof(mode)))
         try:
             yield
         finally:
-            self._exchange_mode(ctypes.addressof(mode))
+            self.exchange_mode(ctypes.addressof(mode))
+
+    def free(self) -> list[Interval]:
+        return self._here()[0]
 
     def interval(self) -> _EventPair:
-        return _EventPair(self)
+        with self.relaxed():
+            return self._made(self._here()[1])
+
+    def _here(self) -> tuple[list[Interval], _Pause | None]:
+        """The free intervals and the pause of the current context."""
+        context = ctypes.c_uint64()
+        _check(self._current(ctypes.addressof(context)))
+        with self._lock:
+            if context.value not in self._by_context:
+                with self.relaxed():
+                    pause = self._made_pause() if context.value else None
+                    free: list[Interval] = [self._made(pause) for _ in range(_READY)]
+                self._by_context[context.value] = free, pause
+            return self._by_context[context.value]
+
+    def _made_pause(self) -> _Pause | None:
+        """None if the driver takes no such kernel: an interval is then as long as the host makes it."""
+        if not self._pauses:
+            return None
+        module, function = _POINTER(), _POINTER()
+        try:
+            failed = self._other.cuModuleLoadData(ctypes.byref(module), _PTX)
+            failed = failed or self._other.cuModuleGetFunction(ctypes.byref(function), module, _NAME)
+            return None if failed else _Pause(self._quick, self._other, function)
+        except AttributeError:
+            return None
+
+    def _made(self, pause: _Pause | None) -> _EventPair:
+        events: list[int] = []
+        for _ in range(2):
+            event = _POINTER()
+            status = self._create(ctypes.addressof(event), self._flags)
+            if status != _OK:
+                for made in events:
+                    self._destroy(made)
+                _check(status)
+            events.append(event.value or 0)
+        return _EventPair(self, events, pause)
 
 
 def _check(status: int) -> None:
@@ -193,9 +215,10 @@ class _Pause:
 
     def __call__(self, stream: int) -> None:
         mode = ctypes.c_int(_RELAXED)
-        self._exchange(ctypes.addressof(mode))  # asking would end a capture of another thread
+        address = ctypes.addressof(mode)
+        self._exchange(address)  # asking would end a capture of another thread
         idle = self._query(stream) == 0
-        self._exchange(ctypes.addressof(mode))
+        self._exchange(address)
         if idle and self._function is not None:
             failed = self._launch(self._function, 1, 1, 1, 1, 1, 1, 0, stream, self._parameters, None)
             if failed:
@@ -203,40 +226,37 @@ class _Pause:
 
 
 class _EventPair:
-    """Two events of the context that is current when it is made."""
+    """Two events of one context, which last as long as the process: they are used again and again.
 
-    def __init__(self, driver: _DriverClock) -> None:
+    What the driver answers has its place here, since one thread at a time uses an interval."""
+
+    __slots__ = ("_answer", "_answer_at", "_driver", "_first", "_float", "_pause", "_second")
+
+    def __init__(self, driver: _DriverClock, events: list[int], pause: _Pause | None) -> None:
         self._driver = driver
-        self._process = os.getpid()
-        self._found = ctypes.c_float()
-        self._time = ctypes.addressof(self._found)
-        self._events = [0, 0]
-        with driver.relaxed():
-            self._pause = driver.pause()
-            for number in (0, 1):
-                made = _POINTER()
-                _check(driver.create(ctypes.addressof(made), driver.flags))
-                self._events[number] = made.value or 0
+        self._first, self._second = events
+        self._pause = pause
+        self._answer = ctypes.c_int()
+        self._answer_at = ctypes.addressof(self._answer)
+        self._float = ctypes.c_float.from_buffer(self._answer)
 
-    def begin(self, stream: int, brief: bool = True) -> None:
+    def begin(self, stream: int, brief: bool = True) -> bool:
+        driver = self._driver
+        if driver.capturing(stream, self._answer_at) or self._answer.value:
+            return False
         if brief and self._pause is not None:
             self._pause(stream)
-        _check(self._driver.record(self._events[0], stream))
+        if status := driver.record(self._first, stream):
+            _check(status)
+        return True
 
     def end(self, stream: int) -> None:
-        _check(self._driver.record(self._events[1], stream))
+        if status := self._driver.record(self._second, stream):
+            _check(status)
 
     def milliseconds(self) -> float | None:
-        status = self._driver.elapsed(self._time, *self._events)
+        status = self._driver.elapsed(self._answer_at, self._first, self._second)
         if status == _NOT_READY:
             return None
         _check(status)
-        return self._found.value
-
-    def __del__(self) -> None:
-        if self._process != os.getpid():
-            return  # a forked child must not call the driver
-        with suppress(OSError), self._driver.relaxed():
-            for event in self._events:
-                if event:
-                    self._driver.destroy(event)
+        return self._float.value

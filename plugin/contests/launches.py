@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, Final
@@ -51,7 +51,7 @@ class LaunchContest:
 
     stock: Triton's launcher of its kernel. ours: the other kernel, a `CompiledKernel`. known: winners that are
     known already. last: the winner of an earlier contest of these kernels.
-    takes: tells of the arguments of a launch whether ours takes them; None: it takes all.
+    takes: tells of the `rest` of a launch whether ours takes its arguments; None: it takes all.
     decided: called with the winners and the tests by size when there is another winner. over: called once, when
     launches should no longer come here, with the winner, and whether something has failed.
     """
@@ -74,10 +74,9 @@ class LaunchContest:
         self._clock = clock
         self._decided = decided
         self._over = over
-        self._is_loaded = False
+        self._loaded: tuple[Callable[..., Any], Any, Any] | None = None
         self._verdicts = {size: Verdict(winner) for size, winner in (known or {}).items()}
         self._known = len(self._verdicts)
-        self._launches: Counter[int] = Counter()
         self._count = 0
         self._waiting: deque[tuple[Verdict, int, Interval]] = deque()
         self._free: list[Interval] = []
@@ -90,29 +89,42 @@ class LaunchContest:
 
     def __call__(self, x: Any, y: Any, z: Any, stream: int, function: Any, packed: Any, *rest: Any) -> Any:
         """Launch one of the kernels; the parameters are those of Triton's launcher for stock Triton's kernel:
-        grid, stream, function, metadata, and `rest`: launch metadata, both hooks, and the arguments."""
-        size = _size(x, y, z)
-        takes = self._takes is None or self._takes(rest[ARGUMENTS:])
-        if self._ended or not size or _is_called(rest[1]) or _is_called(rest[2]) or not takes:
+        grid, stream, function, metadata, and `rest`: launch metadata, both hooks, and the arguments.
+
+        The program waits for this at each launch (`bench.contest_launch`), so it calls little."""
+        try:
+            size = index(x * y * z).bit_length()  # the bits of the number of CTAs; 0: there are none
+        except TypeError:
+            size = 0  # Triton does not take such a grid
+        enter, leave = rest[1], rest[2]
+        # Triton keeps hooks in chains, which may be empty.
+        if (
+            self._ended
+            or not size
+            or (enter is not None and getattr(enter, "calls", True))
+            or (leave is not None and getattr(leave, "calls", True))
+            or not (self._takes is None or self._takes(rest))
+        ):
             return self._stock(x, y, z, stream, function, packed, *rest)
         verdict = self._verdicts.get(size) or self._verdicts.setdefault(size, Verdict())
-        self._launches[size] += 1
+        verdict.launches += 1
         self._count += 1
         if not self._count % _ASKED_EVERY:
             self._collect()
         side, interval, number = verdict.winner, None, 0
-        if side is None and not self._clock.is_capturing(stream) and self._loaded() is not None:
-            interval = self._begun(stream, verdict.least < _LONG)
-            if interval is not None:
-                number, side = verdict.next_turn()
         if side is None:
-            side = self._last
-        ours = self._loaded() if side is Side.OURS else None
+            interval = self._begun(stream, verdict.least < _LONG)
+            if interval is None:
+                side = self._last
+            else:
+                number, side = verdict.next_turn()
+        ours = (self._loaded or self._load()) if side is Side.OURS else None
         if ours is None:
             result = self._stock(x, y, z, stream, function, packed, *rest)
         else:
+            run, own, its = ours
             try:
-                result = ours.run(x, y, z, stream, ours.function, ours.packed_metadata, *rest)
+                result = run(x, y, z, stream, own, its, *rest)
             except RuntimeError as error:  # what Triton raises if the driver does not take a launch
                 self._give_up(error)
                 return self._stock(x, y, z, stream, function, packed, *rest)
@@ -124,35 +136,38 @@ class LaunchContest:
                 self._give_up(error)
         return result
 
-    def _loaded(self) -> Any:
-        """Our kernel; None while another thread loads it, or if it cannot be loaded."""
-        if self._is_loaded or self._ended or not self._alone.acquire(blocking=False):
-            return self._ours if self._is_loaded else None
+    def _load(self) -> tuple[Callable[..., Any], Any, Any] | None:
+        """Our kernel: launcher, function and metadata; None while another thread loads it, or if it cannot be
+        loaded."""
+        if self._loaded is not None or self._ended or not self._alone.acquire(blocking=False):
+            return self._loaded
         try:
             with self._clock.relaxed():
-                self._is_loaded = self._ours.run is not None  # the driver loads it
+                run = self._ours.run  # the driver loads it
+                self._free = self._clock.free()
+                self._loaded = run, self._ours.function, self._ours.packed_metadata
         except Exception as error:
             self._give_up(error)
         finally:
             self._alone.release()
-        return self._ours if self._is_loaded else None
+        return self._loaded
 
     def _begun(self, stream: int, brief: bool) -> Interval | None:
         """What times a launch from now on; None if it is not timed."""
-        if len(self._waiting) >= _WAITING:
+        if len(self._waiting) >= _WAITING or (self._loaded or self._load()) is None:
             return None
         try:
-            try:
-                interval = self._free.pop()
-            except IndexError:
-                interval = self._clock.interval()
-            interval.begin(stream, brief)
-        except OSError as error:  # for one, this thread has no context
+            interval = self._free.pop() if self._free else self._clock.interval()
+            begun = interval.begin(stream, brief)
+        except (OSError, IndexError) as error:  # for one, this thread has no context
             self._untimed += 1
             if self._untimed >= _UNTIMED:
                 self._give_up(error)
             return None
         self._untimed = 0
+        if not begun:
+            self._free.append(interval)
+            return None
         return interval
 
     def _collect(self) -> None:
@@ -179,9 +194,11 @@ class LaunchContest:
             self._known = len(winners)
             self._decided(winners, verdicts)
         for side in Side:
-            won = sum(self._launches[size] for size, winner in winners.items() if winner is side)
+            won = sum(verdicts[size].launches for size, winner in winners.items() if winner is side)
             if self._count >= _LEAST and won >= _DECIDED * self._count and not self._ended:
                 self._ended = True
+                self._free.extend(interval for _, _, interval in self._waiting)
+                self._waiting.clear()
                 self._over(side, False)
 
     def _give_up(self, error: Exception) -> None:
@@ -191,16 +208,3 @@ class LaunchContest:
             self._ended = True
             _log.warning("a contest ends with stock Triton's kernel: %s", said)
             self._over(Side.STOCK, True)
-
-
-def _size(x: Any, y: Any, z: Any) -> int:
-    """The bits of the number of CTAs; 0 if there are none, or if Triton would not take the grid."""
-    try:
-        return index(x * y * z).bit_length()
-    except TypeError:
-        return 0
-
-
-def _is_called(hook: Any) -> bool:
-    """True if a hook of launches does something; Triton keeps them in chains, which may be empty."""
-    return hook is not None and bool(getattr(hook, "calls", True))

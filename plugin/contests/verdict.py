@@ -35,7 +35,6 @@ WITHIN: Final = 2.0
 EQUAL: Final = 0.005
 """Half a percent: less is not worth another launch."""
 _TRIMMED: Final = 0.2
-_ORDERS: Final = ("AABB", "ABAB", "ABBA", "BAAB", "BABA", "BBAA")
 
 
 class Side(Enum):
@@ -45,8 +44,15 @@ class Side(Enum):
     OURS = "ours"
 
 
+_ORDERS: Final = tuple(
+    tuple(Side.STOCK if each == "A" else Side.OURS for each in order)
+    for order in ("AABB", "ABAB", "ABBA", "BAAB", "BABA", "BBAA")
+)
+
+
 class Verdict:
-    """The test over launches of one size. winner: None until there is one.
+    """The test over launches of one size. winner: None until there is one. least: the shortest time of a turn;
+    0 before there is one. launches: counted by whoever launches, timed or not.
 
     `next_turn` says whose turn it is; `add` takes the time of a turn, in any order. A turn whose time is lost
     may be left out: its block does not count.
@@ -61,11 +67,13 @@ class Verdict:
 
     def __init__(self, winner: Side | None = None) -> None:
         self.winner = winner
+        self.least = 0.0
+        self.launches = 0
         self._numbers = itertools.count()
-        self._order = "".join(random.choices(_ORDERS, k=2 * LOOKS[-1]))  # with lost turns it may begin anew
+        # With lost turns it may begin anew.
+        self._order = tuple(itertools.chain.from_iterable(random.choices(_ORDERS, k=2 * LOOKS[-1])))
         self._times: dict[int, dict[int, float]] = {}
         self._ratios: list[float] = []
-        self.least = 0.0  # the shortest time of a turn; 0 before there is one
 
     @property
     def blocks(self) -> int:
@@ -80,7 +88,7 @@ class Verdict:
     def next_turn(self) -> tuple[int, Side]:
         """The number of the next turn, and whose it is."""
         turn = next(self._numbers)  # once each, in whichever thread
-        return turn, Side.STOCK if self._order[turn % len(self._order)] == "A" else Side.OURS
+        return turn, self._order[turn % len(self._order)]
 
     def add(self, turn: int, time: float) -> None:
         """Count the time of a turn. Requires: `time` is positive."""
@@ -91,7 +99,7 @@ class Verdict:
         if len(times) < 4:
             return
         del self._times[block]
-        stock = sum(times[each] for each in times if self._order[each % len(self._order)] == "A")
+        stock = sum(times[each] for each in times if self._order[each % len(self._order)] is Side.STOCK)
         ours = sum(times.values()) - stock
         bisect.insort(self._ratios, math.log(stock / ours))
         if self.winner is None and self.blocks in LOOKS:

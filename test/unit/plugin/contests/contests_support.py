@@ -33,11 +33,11 @@ class SimulatedClock:
         self.timed = 0
         self.brief: list[bool] = []
 
-    def is_capturing(self, stream: int) -> bool:
-        return self.capturing
-
     def relaxed(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def free(self) -> list[Any]:
+        return []
 
     def interval(self) -> SimulatedInterval:
         return SimulatedInterval(self)
@@ -48,9 +48,11 @@ class SimulatedInterval:
         self.clock = clock
         self.time: float | None = None
 
-    def begin(self, stream: int, brief: bool = True) -> None:
+    def begin(self, stream: int, brief: bool = True) -> bool:
         self.time = None
-        self.clock.brief.append(brief)
+        if not self.clock.capturing:
+            self.clock.brief.append(brief)
+        return not self.clock.capturing
 
     def end(self, stream: int) -> None:
         self.clock.timed += 1

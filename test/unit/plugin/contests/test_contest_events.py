@@ -15,7 +15,7 @@ from triton_linear.contests.events import NANOSECONDS, Clock, clock_of
 DRIVER = """
 static int mode = 0, made = 0, gone = 0, asked_strictly = 0, now = 0, ready = 1, fails = 0, capturing = 0;
 struct event { int time; };
-static struct event events[64];
+static struct event events[256];
 int FN(EventCreate)(void **event, unsigned flags) {
     asked_strictly += mode != 2;
     if (fails) return 2;
@@ -30,6 +30,7 @@ int FN(EventElapsedTime)(float *ms, struct event *begin, struct event *end) {
     return 0;
 }
 int FN(EventDestroy)(void *event) { gone++; return 0; }
+int FN(CtxGetCurrent)(int *context) { *context = 1; return 0; }
 int FN(StreamIsCapturing)(void *stream, int *found) { *found = capturing; return 0; }
 int FN(ThreadExchangeStreamCaptureMode)(int *other) {
     int before = mode; mode = *other; *other = before; return 0;
@@ -40,7 +41,6 @@ int figure(int which) { return which == 0 ? made : which == 1 ? gone : which == 
 """
 PAUSES = """
 static int idle = 1, pauses = 0, clocks = 0, loads = 0;
-int FN(CtxGetCurrent)(void **context) { *context = (void *)1; return 0; }
 int FN(ModuleLoadData)(void **module, const void *image) {
     asked_strictly += mode != 2; loads++; *module = (void *)2; return UNKNOWN;
 }
@@ -54,7 +54,10 @@ int FN(LaunchKernel)(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx
 void set_idle(int idle_) { idle = idle_; }
 int paused(int which) { return which == 0 ? pauses : which == 1 ? clocks : loads; }
 """
-NAMES = {"cuda": {"EventDestroy": "cuEventDestroy_v2"}, "hip": {"EventCreate": "hipEventCreateWithFlags"}}
+NAMES = {
+    "cuda": {"EventDestroy": "cuEventDestroy_v2"},
+    "hip": {"EventCreate": "hipEventCreateWithFlags", "CtxGetCurrent": "hipGetDevice"},
+}
 
 
 @pytest.fixture(params=["cuda", "hip"])
@@ -118,9 +121,19 @@ def test_an_interval_is_the_time_between_its_events(driver: tuple[Clock, ctypes.
         assert interval.milliseconds() == 3.0
     assert library.figure(2) == 0, "asked in the relaxed mode"
     assert library.figure(3) == 0, "and the thread's own mode is back"
-    assert library.figure(0) == 2
-    del interval
-    assert library.figure(1) == 2
+
+
+def test_intervals_are_made_before_launches_need_them(driver: tuple[Clock, ctypes.CDLL]) -> None:
+    clock, library = driver
+    made = len(clock.free())
+    assert library.figure(0) == 2 * made > 0
+    interval = clock.free().pop()
+    interval.begin(0)
+    interval.end(0)
+    clock.free().append(interval)
+    assert (len(clock.free()), library.figure(0)) == (made, 2 * made), "one list for all contests"
+    clock.interval()
+    assert (library.figure(0), library.figure(1)) == (2 * made + 2, 0)
 
 
 def test_errors_are_raised(driver: tuple[Clock, ctypes.CDLL]) -> None:
@@ -135,9 +148,11 @@ def test_errors_are_raised(driver: tuple[Clock, ctypes.CDLL]) -> None:
 
 def test_a_capture_is_seen(driver: tuple[Clock, ctypes.CDLL]) -> None:
     clock, library = driver
-    assert not clock.is_capturing(0)
-    library.set(1, 0, 1)
-    assert clock.is_capturing(0)
+    interval = clock.interval()
+    library.set(1, 2, 1)
+    assert not interval.begin(0), "and nothing is recorded, which fails here"
+    library.set(1, 0, 0)
+    assert interval.begin(0)
 
 
 def test_without_a_driver_there_is_no_clock(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_equal_kernels_are_known_as_such() -> None:
 @pytest.mark.parametrize(("period", "most"), [(2, 0.02), (4, 0.1), (8, 0.02)])
 def test_programs_that_repeat_themselves_do_not_decide(period: int, most: float) -> None:
     """Every so many launches take 30 % longer, and ours is 2 % slower."""
+    random.seed(3)  # orders of turns are drawn
     random_ = random.Random(3)
     won = 0
     for _ in range(200):
