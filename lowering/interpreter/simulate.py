@@ -150,7 +150,7 @@ class _Program:
                 step(machine)
             memory.end(build.origins[-1] if build.origins else 0)
         except SimulationError as error:
-            raise type(error)(f"{self._where(build.origins[position])}: {error}") from None
+            raise type(error)(f"{self._places()[build.origins[position]]}: {error}") from None
         return self._outcome(machine, trials)
 
     def _outcome(self, machine: Machine, trials: int) -> Simulated:
@@ -163,8 +163,10 @@ class _Program:
             values[index] = machine.values[slot]
             if slot in machine.undefined:
                 undefined[index] = machine.undefined[slot]
-        races = tuple(replace(race, location=self._where(race.operation)) for race in machine.memory.races)
-        return Simulated(values, undefined, races, self._counts(machine.memory))
+        races = machine.memory.races
+        places = self._places() if races else []
+        located = tuple(replace(race, location=places[race.operation]) for race in races)
+        return Simulated(values, undefined, located, self._counts(machine.memory))
 
     def _counts(self, memory: SharedMemory) -> Counts:
         build = self.build
@@ -185,13 +187,13 @@ class _Program:
             cluster_barriers=build.cluster_barriers,
         )
 
-    def _where(self, operation: int) -> str:
-        """Place and name of an operation. The text is parsed again, since no MLIR object outlives
+    def _places(self) -> list[str]:
+        """Place and name of each operation. The text is parsed again, since no MLIR object outlives
         compilation."""
         with interpreter_context():
-            module = parsed(self.text)
-            op = list(_only_block(module).operations)[operation].operation
-            return f"{place_of(op)}: {op.name}"
+            module = parsed(self.text)  # owns the block
+            operations = [op.operation for op in _only_block(module).operations]
+            return [f"{place_of(op)}: {op.name}" for op in operations]
 
 
 def interpreter_context() -> ir.Context:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from bench import configurations, configurations_report
+from bench import configurations_report
 from bench.harness import turns
 from bench.kernels import modes
 
@@ -22,27 +21,6 @@ def entry(config: str, stock: float, ours: float, free: float = 1.0, **more: Any
         found[mode]["summary"] = turns.summary(times, 1)
     found[modes.OURS] |= {"result": "identical", "apart": 0.0}
     return found | more
-
-
-def test_a_configuration_that_breaks_the_process_is_found_and_costs_no_other() -> None:
-    asked = []
-
-    def ask(places: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
-        asked.append(len(places))
-        if (0, "bad") in places:
-            raise RuntimeError("CUDA error: an illegal memory access was encountered")
-        return [{"place": place} for place in places]
-
-    places = [(0, name) for name in ("a", "b", "bad", "c", "d", "e")]
-    found = configurations.answers(ask, places)
-    assert [answer.get("place") for answer in found] == [*places[:2], None, *places[3:]]
-    assert "illegal memory access" in found[2]["error"]
-    assert asked == [6, 3, 1, 2, 1, 1, 3]
-
-
-def told(mode: str, places: Sequence[Any]) -> list[dict[str, Any]]:
-    made = [entry(config, 4.0, 2.0)[mode] for _, config in places]
-    return [{key: value for key, value in answer.items() if key != "summary"} for answer in made]
 
 
 def test_the_best_are_compared_and_not_one_configuration() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,6 @@ from bench.conversions.cases import Case, cases
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.lowering.target import targets
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def case_named(name: str) -> Case:
@@ -115,21 +109,6 @@ def test_predictions_are_ranked() -> None:
     assert report.ranking(rising)[0] == 4
     assert report.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
     assert report.spearman([1, 1, 2], [5, 5, 9]) == pytest.approx(1)
-
-
-def test_forced_plans_that_win_are_named() -> None:
-    good, bad = result("good", 100, 100), result("bad", 100, 100)
-    for found, clocks in ((good, 98), (bad, 50)):
-        found["methods"]["forced:shuffle"] = {
-            "throughput": {"clocks": clocks},
-            "latency": {"clocks": 2 * result("", 100, 100)["methods"]["ours"]["latency"]["clocks"]},
-        }
-    measure = lambda result, method: report.clocks(result, method, "throughput")  # noqa: E731
-    assert report.forced_losses([good, bad], measure) == (2, [("bad", "forced:shuffle", 2.0)])
-    measure = lambda result, method: report.clocks(result, method, "latency")  # noqa: E731
-    assert report.forced_losses([good, bad], measure) == (2, [])
-    assert report.expected(good, "ours") == pytest.approx(report.expected(bad, "ours"))
-    assert report.expected(good, "forced:shuffle") > report.expected(bad, "forced:shuffle")
 
 
 @pytest.mark.parametrize(

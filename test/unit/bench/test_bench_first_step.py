@@ -41,17 +41,3 @@ def test_each_way_begins_with_its_own_cache(monkeypatch: pytest.MonkeyPatch, tmp
         + [(side, f"{side} {turn}") for side in ("stock", "plugin") for turn in (0, 1)]
     )
     assert all(len(times) == 2 for times in found["seconds"].values())
-
-
-def test_the_page_has_what_the_plugin_takes_of_stock_tritons_time() -> None:
-    seconds = {
-        "stock, cold": [2.0, 4.0, 3.0],
-        "plugin, cold": [3.3],
-        "stock, warm": [1.0],
-        "plugin, warm": [1.1],
-    }
-    result = {"device": "GPU", "cores": 16, "triton": "3.9.0", "date": "today", "turns": 3}
-    page = first_step.markdown(
-        {**result, "cases": [{"case": "a step", "seconds": seconds | {"plugin, packed": [0.9]}}]}
-    )
-    assert "| a step | 3.000 | 3.300 | 1.000 | 1.100 | 0.900 | 1.100 | 1.100 | 0.900 |" in page

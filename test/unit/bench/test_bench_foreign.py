@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from bench.foreign import compiled, measure, report, run
-from bench.foreign.case import Case
+from bench.foreign import measure, report, run
 from bench.foreign.suite import FOREIGN
-from bench.harness.child import Failed
 
 
 def row(kernel: str = "p.q.kernel", key: str = "a", **more: Any) -> dict[str, Any]:
@@ -98,87 +95,6 @@ def test_failures_of_the_plugin_are_failures(bad: dict[str, Any], said: str) -> 
 @pytest.mark.parametrize("result", ["identical", "within tolerance", "varies"])
 def test_what_stock_triton_does_wrong_is_no_failure_of_the_plugin(result: str) -> None:
     assert not report.failures([row(measured=measured(result=result)), {"kernel": "k", "stock_error": "no"}])
-
-
-def test_winners_come_first_and_losers_are_there() -> None:
-    rows = [row(f"p.k{key}", key) for key in "abc"]
-    times = [measured("a", 0.9), measured("b", 1.5), measured("c", 1.0), measured("elsewhere")]
-    text = report.markdown(whole(record(*rows, measured={"kernels": times}), device="X"))
-    assert text.index("`kb`") < text.index("`kc`") < text.index("`ka`")
-    assert text.index("`kernel`") < text.index("`kc`")  # Compiled on the GPU machine alone.
-    assert "2 above 1.02, 1 below 0.98" in text
-    assert (
-        "| `ka` | p: one | 3 | 1 | 0 | 1 | 1 | 7.0 | 0.900 (0.800 to 1.000) | 40, 40 | 1.50 | identical |"
-        in text
-    )
-    assert "| a mask | 3 |" in text
-    assert "No failure of the plugin." in text
-
-
-class Process:
-    """A process that compiles or measures at once, breaks on one case, and takes an hour for each."""
-
-    def __init__(self, clock: list[float]) -> None:
-        self.clock = clock
-
-    def ask(self, function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
-        self.clock[0] += 3600
-        if "broken" in name:
-            raise Failed("CUDA error: an illegal memory access was encountered")
-        if function is compiled.run:
-            return {"case": name, "target": arguments[0], "kernels": [row(key=name)], "seconds": 1.0}
-        return {"kernels": [measured(name)]}
-
-    def close(self) -> None:
-        pass
-
-
-def started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: float | None, *more: str
-) -> tuple[run.Run, Process]:
-    options = run.parse(FOREIGN, ["--output", str(tmp_path), "--jobs", "1", *more])
-    options.budget = budget
-    clock = [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(run, "_torch_version", lambda: "2")
-    return run.Run(FOREIGN, options), Process(clock)
-
-
-ALL = [Case(f"p: {name}", "p", lambda inputs: list) for name in ("a", "broken", "c", "d")]
-
-
-@pytest.mark.parametrize("stock_works", [True, False])
-def test_what_crashes_costs_its_case_and_all_is_written_as_it_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stock_works: bool
-) -> None:
-    one, process = started(tmp_path, monkeypatch, None)
-    one.report |= {"device": "X", "packages": [{"name": "p", "version": "1"}]}
-    one.compile_all(ALL, lambda: process)
-    assert [len(each["kernels"]) for each in one.report["cases"]] == [1, 0, 1, 1]
-
-    def ask(function: Any, suite: Any, name: str, *arguments: Any) -> dict[str, Any]:
-        plugin = arguments[-2]
-        breaks = name == "p: c" and not (stock_works and not plugin)
-        return Process.ask(process, function, suite, "broken" if breaks else name)
-
-    one.measure_all([SimpleNamespace(ask=ask)])
-    written = json.loads((tmp_path / "foreign.json").read_text())
-    assert [each.get("measured", {}).get("error", "")[:6] for each in written["cases"]] == [
-        "",
-        "",
-        "Failed",
-        "",
-    ]
-    assert "illegal memory access" in (tmp_path / "foreign.md").read_text()
-    assert [
-        each["measured"]["alone"] == "works"
-        for each in one.report["cases"]
-        if "alone" in each.get("measured", {})
-    ] == [stock_works]
-    assert one.report["cases"][1]["alone"].startswith("Failed")  # It breaks at compiling with stock Triton too.
-    assert len(run.wrong(one.report)) == int(stock_works)
-    one.report["cases"][1]["alone"] = "works"
-    assert len(run.wrong(one.report)) == int(stock_works) + 1
 
 
 def test_two_reports_are_joined_and_the_later_one_counts(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from bench.fuzz.random_layouts import Pair
 from bench.gpu_random import run
 from bench.gpu_random.gathers import GLOBAL, GatherCase
 from bench.gpu_random.kernels import LOOP_STEPS, Words
-from bench.gpu_random.report import RIGHT, gathers_markdown
+from bench.gpu_random.report import RIGHT
 from triton_linear.tools.support.isolated import Lost
 
 ROWS = "#ttg.linear<{register = [[4, 0]], lane = [[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]], warp = [], "
@@ -119,20 +119,3 @@ def test_what_is_timed_is_over_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked[-2:] == [["stock", "ours", GLOBAL], ["ours", GLOBAL]]
     broken = {"ours"}
     assert "ILLEGAL_ADDRESS" in timed(run.STOCK_WRONG)["not timed"]
-
-
-def test_the_report_has_both_ratios() -> None:
-    shared = {"plans": ["gather-shared"], "outcome": run.STOCK_WRONG}
-    records = [
-        shared | {"name": "000 a, 2 CTAs", GLOBAL: RIGHT, "ratio": 0.5, "global ratio": 2.0},
-        shared | {"name": "001 b, 4 CTAs", GLOBAL: "wrong", "ratio": 1.5},
-        shared | {"name": "002 c, 4 CTAs", GLOBAL: RIGHT, "not timed": "RuntimeError: no"},
-    ]
-    text = gathers_markdown(
-        {"device": "a GPU", "triton": "3.9.0", "triton_linear": "0", "date": "today", "seed": 1,
-         "seconds": {"compile": 1, "run": 2}, "records": records}
-    )  # fmt: skip
-    assert "of 3 random gathers across CTAs 3 right, where stock Triton is wrong" in text
-    assert "Through global memory: 2 right, 1 wrong." in text
-    assert "| 2 CTAs | 1 | 2.000 |" in text and "| 4 CTAs | 1 | 1.500 |" in text
-    assert "- 000 a, 2 CTAs: 0.500" in text and "- 002 c, 4 CTAs: RuntimeError: no" in text

@@ -14,7 +14,6 @@ from bench.fuzz.random_layouts import Pair
 from bench.gpu_random import run
 from bench.gpu_random.kernels import LOOP_STEPS, RandomCase
 from bench.gpu_random.reductions import ReductionCase
-from bench.gpu_random.report import markdown, ratios
 from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.tools.support.isolated import Isolation, Lost
 
@@ -127,28 +126,6 @@ def test_a_register_that_was_not_written_is_seen(gpu: FakeGpu) -> None:
     gpu.broken = broken
     with pytest.raises(RuntimeError, match=f"threads counted {HELD - 1} to {HELD} of {HELD} registers"):
         run.run(gpu.case, BINARY, BINARY)
-
-
-def test_ratios_are_by_clusters_with_what_is_slower() -> None:
-    records = [
-        {"name": "000 a, 2 CTAs, looped", "ratio": 2.0},
-        {"name": "001 b, 4 CTAs, looped", "ratio": 0.5},
-        {"name": "002 c, 4 CTAs, looped"},
-    ]
-    text = "\n".join(ratios(records))
-    assert "| all | 2 | 1.000 | 0.500 | 2.000 |" in text
-    assert "| 2 CTAs | 1 | 2.000 |" in text
-    assert "001 b, 4 CTAs, looped: 0.500" in text and "000 a" not in text
-    assert ratios(records[2:]) == []
-
-
-def test_what_is_wrong_is_on_the_page() -> None:
-    outcomes = {"a": run.IDENTICAL, "b": "wrong", "c": run.STOCK_WRONG}
-    records = [{"name": name, "plans": ["shuffle"], "outcome": outcome} for name, outcome in outcomes.items()]
-    facts = {"device": "a GPU", "triton": "3.9.0", "triton_linear": "0", "date": "today", "seed": 1}
-    text = markdown(facts | {"seconds": {"compile": 1, "run": 2}, "records": records})
-    assert "| shuffle | 3 | 2 |" in text
-    assert text.partition("its kernel crashes:")[2].split() == ["-", "c", "Failed:", "-", "b:", "wrong"]
 
 
 def test_decided_is_the_faster_of_the_first_times_in_the_second() -> None:

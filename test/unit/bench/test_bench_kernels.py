@@ -11,9 +11,9 @@ import pytest
 
 from bench.harness.statistics import geometric_mean, interval, share_taken
 from bench.harness.turns import summary
-from bench.kernels import measure, run
-from bench.kernels.case import TORCH, Case
-from bench.kernels.report import losers, problems, share, total_line, totals, winners
+from bench.kernels import run
+from bench.kernels.case import TORCH
+from bench.kernels.report import problems, share, total_line
 
 
 def timing(ratio: float, **more: Any) -> dict[str, Any]:
@@ -78,16 +78,6 @@ def test_the_share_is_of_time_and_none_without_headroom() -> None:
     assert share(record("a", ours=1.5)) is None
 
 
-def test_losers_and_winners_are_named() -> None:
-    records = [record("slow", ours=0.90), record("slower", ours=0.85), record("same", ours=0.99)]
-    records += [record("fast", ours=1.10), record("faster", ours=1.5)]
-    assert losers(records) == [("slower", 0.85), ("slow", 0.90)]
-    assert winners(records) == [("faster", 1.5), ("fast", 1.10)]
-    text = "\n".join(totals(report_of(*records)))
-    assert "slower than 0.98 of stock with the plugin: slower (0.850), slow (0.900)" in text
-    assert "| ours | 5 | 1.046 |  | 0.850 | 1.500 | 2 | 2 |" in text
-
-
 def test_every_failure_is_told() -> None:
     assert problems(record("good", ours=1.1, again=1.0)) == []
     bad = record("bad", ours=1.1, lower=1.0)
@@ -102,33 +92,6 @@ def test_every_failure_is_told() -> None:
     shapeless = record("bad", ours=1.0)
     shapeless["modes"]["ours"] |= {"result": "WRONG", "why": "1 results, not 2"}
     assert problems(shapeless) == ["ours: wrong results, 1 results, not 2"]
-
-
-CASE = Case("case", "g", TORCH, lambda torch, inputs: (None, ()))  # type: ignore[arg-type, return-value]
-EFFORT = measure.Effort()
-
-
-def answer(wanted: list[str]) -> dict[str, Any]:
-    return {"calls": 1, "seconds": {"all": 1.0}, "modes": {mode: timing(1.0) for mode in ("stock", *wanted)}}
-
-
-def test_configurations_come_from_an_earlier_run(tmp_path: Path) -> None:
-    asked = []
-
-    def ask(function: Any, name: str, wanted: list[str], effort: Any, configs: Any) -> dict[str, Any]:
-        asked.append(configs)
-        if len(asked) == 1:
-            raise RuntimeError("together they do not run")
-        return answer(wanted)
-
-    earlier = record("case", ours=1.0)
-    earlier["modes"]["stock"]["configs"] = ["XBLOCK=1 warps=4 stages=1"]
-    run.write(report_of(earlier, record("another", ours=1.0)), tmp_path)
-    configs = run.configs_of(tmp_path / "kernels.json")
-    assert configs == {"case": ["XBLOCK=1 warps=4 stages=1"], "another": []}
-    run.measured(CASE, ["stock", "ours"], EFFORT, ask, None, configs["case"])
-    assert asked == [configs["case"]] * 4
-    assert run.configs_of(None) == {}
 
 
 def test_reports_join_and_the_later_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from bench.models import report
 from bench.models.figures import record
 from bench.models.times import on_gpu, per_step
 from bench.models.tuners import EQUAL, FREE, PLUGIN, STOCK
@@ -68,20 +67,6 @@ def test_a_record_has_each_kernel_of_both_processes_under_its_key() -> None:
     assert (b["ratio"][FREE][1], b["ratio"][EQUAL][1], b["same_code"][EQUAL]) == (2.0, 0.8, False)
     assert found["unmatched"] == {STOCK: ["triton_only"], FREE: []}
     assert found["step"]["microseconds"] == {STOCK: 200.0, FREE: 155.0, EQUAL: 215.0}
-
-
-def test_losers_and_wrong_results_are_on_the_page() -> None:
-    results = {STOCK: {"not_finite": 0}, FREE: {"verdict": "WRONG", "apart": 0.5, "where": "logits"}}
-    case = found_record() | {"name": "bert/train", "results": results}
-    failed = {"name": "gpt2/train", "errors": {"plugin": {"error": "OOM"}}}
-    wrong = ["bert/train: free: results apart by 0.5 in logits", "gpt2/train: plugin: OOM"]
-    assert report.wrong({"cases": [case, failed]}) == wrong
-    rows = report.overview([case, failed], ["vit/infer"])
-    assert [row.split(" | ")[1] for row in rows[-3:]] == ["200", "failed", "not measured"]
-    assert rows[-3].endswith("| 1 of 2 | WRONG |")
-    step = next(line for line in report.totals([case]) if line.startswith("- whole steps, equal"))
-    assert "0.2 ms become 0.2; below 0.98: bert/train (0.930); above 1.02: none" in step
-    assert [kernel["key"] for kernel in report.extremes(case)] == ["b"]
 
 
 def test_gradients_that_are_zero_but_for_rounding_are_not_compared() -> None:

@@ -63,10 +63,3 @@ def test_what_went_wrong_is_told() -> None:
     )
     assert "Modes left out:\n\n- no such option" in part.markdown
     assert "| rope | 0 | failed |" in part.markdown
-
-
-def test_kernels_without_conversions_are_left_out_of_one_mean() -> None:
-    without = record("rope/1x2048x32x8x128", 1.0, 1.0, counts={"load": 0, "store": 0, "convert": 0})
-    part = report(dict([record("gather_gemv/1024", 1.44, 1.0), without]))
-    assert "| all | 2 | | 1.200 (1.000 to 1.440) |" in part.markdown
-    assert "| all that have a conversion | 1 | | 1.440 |" in part.markdown

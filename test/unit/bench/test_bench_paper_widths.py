@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.paper import widths
-from bench.paper.widths import PAPER, WARPS, Width, cases, report, run
+from bench.paper.widths import PAPER, WARPS, Width, cases, run
 
 PTX = """
 	@%p1 ld.global.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];
@@ -34,19 +34,3 @@ def test_accesses_are_as_wide_as_a_thread_s_share(
     if case.warps == WARPS:
         before = PAPER[case.element, case.k][0]
         assert {text.split(" x ")[1] for text in found["stock"].values()} == {before}
-
-
-def test_the_report_has_a_line_for_each_case_and_names_what_falls_short() -> None:
-    same = {"ld": "1 x v4.b32", "st": "1 x v4.b32"}
-    less = {"ld": "1 x v2.b32", "st": "2 x v1.b32"}
-    records = {case.key: {"stock": same, "ours": same} for case in cases()}
-    records["f8 [512,2]"] = {"stock": same, "ours": less}
-    records["f16 [512,4]"] = {"error": "it broke"}
-    part = report(records)
-    assert part.markdown.count("\n| f") == len(cases()) - 1
-    assert "| v4.b32 | 1 x v2.b32 / 2 x v1.b32 |" in part.markdown
-    assert list(part.shortfalls) == [
-        "f8 [512,2]: 4 bytes at once, the paper has 16; a thread has 8",
-        "f16 [512,4]: it broke",
-    ]
-    assert "| f16 [512,1] |" not in report({}).markdown

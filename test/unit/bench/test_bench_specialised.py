@@ -39,10 +39,3 @@ def test_only_right_results_and_conversions_of_ours_are_right() -> None:
     assert not specialised.right(RAN | {"left": 1})
     assert not specialised.right(RAN | {"errors": {"stock": 0.0, "plugin": 0.03}})
     assert not specialised.right(RAN | {"errors": {"stock": 0.0, "plugin": float("inf")}})
-
-
-def test_the_page_has_errors_and_the_ratio() -> None:
-    page = specialised.markdown({"device": "a GPU", "triton": "3.9.0", "date": "today", "rows": [RAN]})
-    (line,) = (line for line in page.splitlines() if line.startswith("| a kernel"))
-    assert "differ" in line
-    assert "0.50000 | 0.01000 | 20.0 | 10.0 | 2.000" in line

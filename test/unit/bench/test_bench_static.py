@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.static import amdgcn, compiled, job, model, report
+from bench.static import amdgcn, compiled, job, model
 from bench.static.amdgcn import Loop
 from triton_linear.lowering.target.targets import target as target_called
 
@@ -140,13 +140,6 @@ def test_clocks_are_those_of_the_pipes_and_barriers() -> None:
     assert found.clocks(vector, 32) == pytest.approx(costs.clocks(32 * costs.wavefront, 15))
 
 
-def counted(target: str, case: str, method: str) -> dict[str, Any]:
-    found = job.work(job.Job(target, case, method, compiled.empty_loop(target)))
-    assert found["problems"] == []
-    assert found["vgprs"] > 0 and found["spilled"] == 0
-    return found
-
-
 def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def with_another_load(*arguments: Any, **options: Any) -> compiled.Kernel:
         kernel = compiled.compile_case(*arguments, **options)
@@ -156,37 +149,3 @@ def test_more_bytes_than_were_interpreted_are_noticed(monkeypatch: pytest.Monkey
     found = job.work(job.Job("hip:gfx942", "transpose-8-32x32-1w", job.STOCK, Loop({}, {})))
     (problem,) = found["problems"]
     assert "bytes of LDS in the loop, 64 in the interpreter" in problem
-
-
-def result(**gains: float | None) -> dict[str, Any]:
-    """A result whose cases are called by their gains."""
-
-    def side(clocks: float | None) -> dict[str, Any]:
-        if clocks is None:
-            return {"error": "no code"}
-        counts = {"instructions": {"valu": clocks}, "wavefronts": 0.0, "nop_states": 0.0, "clocks": clocks}
-        counts["without_conflicts"] = 0.0
-        return counts | {"plans": ["shuffle: 1"], "problems": [], "setup": 1, "vgprs": 2, "lds": 3}
-
-    target = target_called("hip:gfx950")
-    found = [
-        {"name": name, "group": "lanes", "shape": [64], "bits": 32, "warps": 1}
-        | {job.STOCK: side(None if gain is None else 10 * gain), job.OURS: side(10.0)}
-        for name, gain in gains.items()
-    ]
-    constants = [vars(constant) for constant in model.constants(target)]
-    facts = {"triton": "3.6.0", "triton_linear": "0", "date": "today", "seconds": 1.0}
-    return facts | {"targets": [{"target": target.name, "constants": constants, "cases": found}]}
-
-
-def test_losers_are_first_and_marked() -> None:
-    text = report.markdown(result(good=4.0, same=1.0, bad=0.25, none=None))
-    assert "not timed" in text
-    assert "- hip:gfx950: geometric mean of stock / ours 1.00, 4 cases, 1 better, 1 worse, 1 without" in text
-    rows = [line for line in text.splitlines() if "| 64, 32 bits, 1 warps |" in line]
-    assert [row.split(" ")[1] for row in rows] == ["none", "bad", "same", "good"]
-    assert ["worse**" in row for row in rows] == [False, True, False, False]
-    assert "| 10.0, 40.0 | 0, 0 | other vector 10 | other vector 40 |" in rows[-1]
-    assert "What went wrong with that of stock Triton:\n\n- none: no code" in text
-    assert "| s_barrier 16 | 1.00, 1 worse |" in text
-    assert "| no bank conflicts | 1.00, 1 worse |" in text

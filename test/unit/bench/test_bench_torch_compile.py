@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import triton
-import triton.language as tl
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 sys.path.append(str(BENCH))
@@ -110,19 +106,6 @@ def test_each_fault_is_told(lane: str, at: int, change: dict[str, Any], failure:
     found = copy.deepcopy(good())
     found[lane][at].update(change)
     assert any(failure in text for text in check.judge(found))
-
-
-@triton.jit
-def transposed(source, result, size: tl.constexpr):  # type: ignore[no-untyped-def]
-    rows = tl.arange(0, size)[:, None]
-    columns = tl.arange(0, size)[None, :]
-    tl.store(result + columns * size + rows, tl.load(source + rows * size + columns).trans().trans())
-
-
-def compiled() -> Any:
-    signature = {"source": "*fp16", "result": "*fp16", "size": "constexpr"}
-    source = ASTSource(transposed, signature, {"size": 64})
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32))
 
 
 def test_code_is_the_same_under_another_file_name_and_ptxas() -> None:
