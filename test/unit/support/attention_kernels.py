@@ -19,7 +19,6 @@ TARGETS = {
     "cuda:90": GPUTarget("cuda", 90, 32),
     "cuda:120": GPUTarget("cuda", 120, 32),
     "hip:gfx942": GPUTarget("hip", "gfx942", 64),
-    "hip:gfx950": GPUTarget("hip", "gfx950", 64),
 }
 
 
@@ -44,12 +43,14 @@ def multiplied(p, v, acc):
 def attention(
     Q, K, V, X, O, P, T, scale, length, stride,
     M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
-    K_ROWS: tl.constexpr, K_TURNED: tl.constexpr, V_TURNED: tl.constexpr,
-    MASK: tl.constexpr, CAUSAL: tl.constexpr, HINT: tl.constexpr, KEEP_P: tl.constexpr,
-    TWICE: tl.constexpr, LAST: tl.constexpr, EXTRA: tl.constexpr, PAGED: tl.constexpr,
-    BIAS: tl.constexpr,
+    K_ROWS: tl.constexpr, V_TURNED: tl.constexpr, MASK: tl.constexpr, CAUSAL: tl.constexpr,
+    HINT: tl.constexpr, KEEP_P: tl.constexpr, TWICE: tl.constexpr, LAST: tl.constexpr,
+    SUMS: tl.constexpr, PAGED: tl.constexpr, BIAS: tl.constexpr,
 ):  # fmt: skip
-    """One pass over the rows of K and V, whose addresses are computed anew each turn."""
+    """One pass over the rows of K and V, whose addresses are computed anew each turn.
+
+    HINT, PAGED: what is promised of the rows, and by which tables they come. TWICE: another dot takes P too.
+    """
     rows = tl.program_id(0) * M + tl.arange(0, M)
     columns = tl.arange(0, N)
     inner = tl.arange(0, D)
@@ -59,7 +60,6 @@ def attention(
     acc = tl.zeros([M, D], tl.float32)
     acc2 = tl.zeros([M, D], tl.float32)
     kept = tl.zeros([M, N], tl.float32)
-    best = tl.zeros([M], tl.int32)
     for start in range(0, length, N):
         n = start + columns
         nk = n
@@ -69,17 +69,12 @@ def attention(
             nv = nk
         if PAGED == 2:  # K's by one, V's as they are
             nk = tl.load(T + n)
-        if PAGED == 3:  # the table's entries are promised to be in rows
-            nk = tl.max_contiguous(tl.multiple_of(tl.load(T + n), 16), 16)
-            nv = nk
         if HINT == 1:
             nk = tl.max_contiguous(tl.multiple_of(n % length, 16), 16)
             nv = nk
         if HINT == 2:
             nk = tl.max_contiguous(tl.multiple_of(n, N), N)
-        if K_TURNED:
-            k = tl.load(K + nk[None, :] + inner[:, None] * stride)
-        elif K_ROWS:
+        if K_ROWS:
             kp = K + nk[:, None] * stride + inner[None, :]
             k = tl.load(kp, mask=n[:, None] < length, other=0.0) if MASK else tl.load(kp)
             k = k.trans()
@@ -91,19 +86,12 @@ def attention(
             s = tl.where(n[None, :] < length, s, -float("inf"))
         if CAUSAL:
             s = tl.where(rows[:, None] >= n[None, :], s, -float("inf"))
-        if BIAS == 1:
-            s += tl.load(X + rows[:, None] * stride + n[None, :]).to(tl.float32)
-        if BIAS == 2:
+        if BIAS:
             bias = (rows[:, None] - n[None, :]).to(tl.float32)
             s += bias
         p, fade, m, l = softmax_step(s, m, l)
-        if EXTRA == 1:
-            best += tl.argmax(s, 1)
-        if EXTRA == 2:
-            s = tl.cumsum(p, 1)
-            p = p + s
-        if EXTRA == 3:
-            best += tl.reduce(best[:, None] * columns[None, :], 1, _less)
+        if SUMS:
+            p = p + tl.cumsum(p, 1)
         if KEEP_P:
             tl.store(P + rows[:, None] * stride + n[None, :], p)
         if LAST:
@@ -113,19 +101,13 @@ def attention(
         else:
             v = tl.load(V + nv[:, None] * stride + inner[None, :])
         acc = acc * fade[:, None]
-        if BIAS == 2 and D == N:
+        if BIAS:
             acc += multiplied(p, v, bias)
         else:
             acc = multiplied(p, v, acc)
-        if TWICE == 1:
-            x = tl.load(X + n[:, None] * stride + inner[None, :])
-            acc2 = multiplied(p, x, acc2)
-        if TWICE == 2:
-            x = tl.load(X + nv[:, None] * stride + inner[None, :])
-            acc2 = multiplied(p * 2.0, x, acc2)
-        if TWICE >= 3:
+        if TWICE:
             x = tl.load(X + nk[:, None] * stride + inner[None, :])
-            if TWICE == 4:
+            if BIAS:
                 acc2 += multiplied(p * 2.0, x, bias)
             else:
                 acc2 = multiplied(p * 2.0, x, acc2)
@@ -135,79 +117,49 @@ def attention(
         tl.store(at + 1048576, acc2)
     if LAST:
         tl.store(P + rows[:, None] * stride + columns[None, :], kept)
-    if EXTRA:
-        tl.store(P + rows, best.to(tl.float32))
-
-
-@triton.jit
-def _less(a, b):
-    return a - 2 * b
 
 
 @triton.jit
 def carried(
     Q, K, V, X, O, P, T, scale, length, stride,
     M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
-    K_ROWS: tl.constexpr, V_TURNED: tl.constexpr, MASK: tl.constexpr,
-    SHARED: tl.constexpr, NESTED: tl.constexpr, WHILE: tl.constexpr,
+    K_ROWS: tl.constexpr, MASK: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
-    """The pointers are carried round the loop; SHARED: V's are K's moved; NESTED: twice over, in a loop."""
+    """The pointers are carried round the loop; SHARED: V's are K's moved."""
     rows = tl.program_id(0) * M + tl.arange(0, M)
     columns = tl.arange(0, N)
     inner = tl.arange(0, D)
     q = tl.load(Q + rows[:, None] * D + inner[None, :])
     acc = tl.zeros([M, D], tl.float32)
     last = tl.zeros([M, N], tl.float32)
-    for turn in range(0, 2 if NESTED else 1):
+    if K_ROWS:
+        kp = K + columns[:, None] * stride + inner[None, :]
+    else:
+        kp = K + columns[None, :] * stride + inner[:, None]
+    vp = V + columns[:, None] * stride + inner[None, :]
+    for start in range(0, length, N):
+        at = start + columns
+        inside = at[:, None] < length if K_ROWS else at[None, :] < length
+        k = tl.load(kp, mask=inside, other=0.0) if MASK else tl.load(kp)
+        v = tl.load(kp + 1048576) if SHARED else tl.load(vp)
         if K_ROWS:
-            kp = K + turn * 4096 + columns[:, None] * stride + inner[None, :]
-        else:
-            kp = K + turn * 4096 + columns[None, :] * stride + inner[:, None]
-        if V_TURNED:
-            vp = V + inner[None, :] * stride + columns[:, None]
-        else:
-            vp = V + columns[:, None] * stride + inner[None, :]
-        if WHILE:
-            start = 0
-            while start < length:
-                k = tl.load(K + (start + columns)[None, :] * stride + inner[:, None])
-                p = tl.exp2(tl.dot(q, k) * scale)
-                last = p
-                v = tl.load(V + (start + columns)[:, None] * stride + inner[None, :])
-                acc = multiplied(p, v, acc)
-                start += N
-        else:
-            for start in range(0, length, N):
-                if K_ROWS:
-                    k = (
-                        tl.load(kp, mask=(start + columns)[:, None] < length, other=0.0)
-                        if MASK
-                        else tl.load(kp)
-                    )
-                    v = tl.load(kp + 1048576) if SHARED else tl.load(vp)
-                    k = k.trans()
-                else:
-                    k = (
-                        tl.load(kp, mask=(start + columns)[None, :] < length, other=0.0)
-                        if MASK
-                        else tl.load(kp)
-                    )
-                    v = tl.load(kp + 1048576).trans() if SHARED else tl.load(vp)
-                p = tl.exp2(tl.dot(q, k) * scale)
-                last = p
-                acc = multiplied(p, v, acc)
-                kp += N * stride
-                vp += N if V_TURNED else N * stride
+            k = k.trans()
+        elif SHARED:
+            v = v.trans()
+        p = tl.exp2(tl.dot(q, k) * scale)
+        last = p
+        acc = multiplied(p, v, acc)
+        kp += N * stride
+        vp += N * stride
     tl.store(O + rows[:, None] * D + inner[None, :], acc)
     tl.store(P + rows[:, None] * N + columns[None, :], last)
 
 
 @triton.jit
 def backward(
-    Q, K, V, X, O, P, T, scale, length, stride,
-    M: tl.constexpr, N: tl.constexpr, D: tl.constexpr, TURNED: tl.constexpr, ALL: tl.constexpr,
+    Q, K, V, X, O, P, T, scale, length, stride, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of V (P^T dO), K (dS^T Q) and Q (dS K) for one block of rows of K and V."""
+    """Gradients of V (P^T dO) and K (dS^T Q) for one block of rows of K and V."""
     columns = tl.program_id(0) * N + tl.arange(0, N)
     inner = tl.arange(0, D)
     k = tl.load(K + columns[:, None] * stride + inner[None, :])
@@ -218,23 +170,10 @@ def backward(
         rows = start + tl.arange(0, M)
         q = tl.load(Q + rows[:, None] * stride + inner[None, :])
         do = tl.load(X + rows[:, None] * stride + inner[None, :])
-        m = tl.load(P + rows)
-        if TURNED:
-            pt = tl.exp2(tl.dot(k, q.trans()) * scale - m[None, :])
-            dv = tl.dot(pt.to(do.dtype), do, dv)
-            dst = pt * (tl.dot(v, do.trans()) - tl.load(P + length + rows)[None, :])
-            dk = tl.dot(dst.to(q.dtype), q, dk)
-            if ALL:
-                dq = tl.dot(dst.to(k.dtype).trans(), k)
-                tl.store(T + rows[:, None] * D + inner[None, :], dq)
-        else:
-            p = tl.exp2(tl.dot(q, k.trans()) * scale - m[:, None])
-            dv = tl.dot(p.to(do.dtype).trans(), do, dv)
-            ds = p * (tl.dot(do, v.trans()) - tl.load(P + length + rows)[:, None])
-            dk = tl.dot(ds.to(q.dtype).trans(), q, dk)
-            if ALL:
-                dq = tl.dot(ds.to(k.dtype), k)
-                tl.store(T + rows[:, None] * D + inner[None, :], dq)
+        p = tl.exp2(tl.dot(q, k.trans()) * scale - tl.load(P + rows)[:, None])
+        dv = tl.dot(p.to(do.dtype).trans(), do, dv)
+        ds = p * (tl.dot(do, v.trans()) - tl.load(P + length + rows)[:, None])
+        dk = tl.dot(ds.to(q.dtype).trans(), q, dk)
     tl.store(O + columns[:, None] * D + inner[None, :], dv)
     tl.store(O + 1048576 + columns[:, None] * D + inner[None, :], dk)
 
@@ -249,20 +188,16 @@ class Variation:
     element: str = "fp16"
     constants: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, int] = field(default_factory=dict)
-    near: bool = False
-    """Whether offsets from all pointers are promised to be of 32 bits, so that AMD GPUs can use buffers."""
 
     def ttgir(self) -> str:
         """The text of the module as the backend of the GPU leaves its TTGIR stage."""
         pointer = f"*{self.element}"
         signature = {**dict.fromkeys("QKVX", pointer), "O": "*fp32", "P": "*fp32"}
-        signature |= {"T": "*fp32" if self.kernel is backward else "*i32", "scale": "fp32"}
-        signature |= {"length": "i32", "stride": "i32"}
+        signature |= {"T": "*i32", "scale": "fp32", "length": "i32", "stride": "i32"}
         flags = [parameter.name for parameter in self.kernel.params if parameter.is_constexpr]
         constants = {**dict.fromkeys(flags, 0), "M": 64, "N": 64, "D": 64, **self.constants}
-        promises = [["tt.divisibility", 16], *([["tt.pointer_range", 32]] if self.near else [])]
         aligned = {
-            (place,): promises if "*" in kind else promises[:1]
+            (place,): [["tt.divisibility", 16]]
             for place, kind in enumerate(signature.values())
             if kind != "fp32"
         }

@@ -134,157 +134,92 @@ def tokens(text: str) -> list[str]:
     return TOKEN.findall(text)
 
 
-def _places(found: Sequence[str], wanted: Callable[[str], bool]) -> list[int]:
-    return [place for place, token in enumerate(found) if wanted(token)]
-
-
-def _is_number(token: str) -> bool:
-    return token[0].isdigit()
-
-
-def _is_word(token: str) -> bool:
-    return not token.isspace()
+_STRINGS = tuple(f'"{word}"' for word in (*TARGETS, *CHOSEN, "", "\\00"))
+_OPENED = tuple(f"{{{attribute}, " for attribute in ATTRIBUTES)
+_KINDS: tuple[tuple[str, Sequence[str]], ...] = (
+    (r"\d.*", NUMBERS),
+    (r"x?(?:[bt]?f\d+\w*|i\d+)|index", (*TYPES, *(f"x{each}" for each in TYPES))),
+    (r"#(?:ttg|ll|ttng)\..*", ENCODINGS),
+    (r'".*"', _STRINGS),
+    (r"\{", _OPENED),
+    (r"\S+", SNIPPETS),
+)
+"""Kinds of words of a module, each with what may stand in the place of one."""
 
 
 def mutate_tokens(rng: random.Random, text: str, other: str) -> str:
     """One change among the words of a module; `other` is a module to take words from."""
-    found = tokens(text)
-    words = _places(found, _is_word)
-    if not words:
+    found, theirs = tokens(text), tokens(other)
+    kind, instead = rng.choice(_KINDS)
+    places = [place for place, token in enumerate(found) if re.fullmatch(kind, token, re.DOTALL)]
+    if not places:
         return text + rng.choice(SNIPPETS)
-    at = rng.choice(words)
-    way = rng.randrange(16)
-    if way == 0:
-        found[at] = ""
-    elif way == 1:
-        found.insert(at, found[at] + " ")
-    elif way == 2:
-        place = rng.choice(words)
+    at, place = rng.choice(places), rng.choice(places)
+    way = rng.randrange(8)
+    if way < 4:
+        found[at] = rng.choice(instead)
+    elif way == 4:
         found[at], found[place] = found[place], found[at]
-    elif way in (3, 4, 5):
-        numbers = _places(found, _is_number)
-        if numbers:
-            at = rng.choice(numbers)
-            own = found[at]
-            near = (
-                (str(int(own) * 2), str(int(own) + 1), str(int(own) // 2), f"-{own}") if own.isdigit() else ()
-            )
-            found[at] = rng.choice((*near, *near, *NUMBERS))
-    elif way == 6:
-        kind = found[at][0]
-        alike = _places(found, lambda token: token[0] == kind or (token[0].isalpha() and kind.isalpha()))
-        found[at] = found[rng.choice(alike)]
-    elif way == 7:
-        types = _places(found, lambda token: re.fullmatch(r"x?(?:[bt]?f\d+\w*|i\d+)|index", token) is not None)
-        if types:
-            at = rng.choice(types)
-            found[at] = ("x" if found[at][0] == "x" else "") + rng.choice(TYPES)
-    elif way == 8:
-        kinds = _places(found, lambda token: token.startswith(("#ttg.", "#ll.", "#ttng.")))
-        if kinds:
-            found[rng.choice(kinds)] = rng.choice(ENCODINGS)
-    elif way == 9:
-        braces = _places(found, lambda token: token == "{")
-        if braces:
-            found[rng.choice(braces)] = "{" + rng.choice(ATTRIBUTES) + rng.choice((", ", "", " "))
-    elif way == 10:
-        opened = _places(found, lambda token: token == "ttg.convert_layout")
-        if opened:
-            at = rng.choice(opened)
-            found[at] += rng.choice((" {%s}" % rng.choice(ATTRIBUTES), "s", " {}", " %0,"))  # noqa: UP031
-    elif way == 11:
-        strings = _places(found, lambda token: token[0] == '"')
-        if strings:
-            at = rng.choice(strings)
-            found[at] = rng.choice(
-                (f'"{rng.choice(TARGETS)}"', f'"{rng.choice(CHOSEN)}"', '""', "5 : i32", '"\\00"')
-            )
-    elif way == 12:
-        start, end = sorted((at, rng.choice(words)))
-        del found[start : min(end, start + 30)]
-    elif way == 13:
-        start = rng.randrange(len(found))
-        found[at:at] = found[start : start + rng.randrange(1, 30)]
-    elif way == 14:
-        theirs = tokens(other)
-        start = rng.randrange(len(theirs))
-        found[at : at + rng.randrange(3)] = theirs[start : start + rng.randrange(1, 12)]
+    elif way == 5:
+        del found[at : at + rng.randrange(1, 30)]
     else:
-        found[at] = rng.choice(SNIPPETS)
+        words = theirs if way == 6 else found
+        start = rng.randrange(len(words))
+        found[at:at] = words[start : start + rng.randrange(1, 12)]
     return "".join(found)
 
 
 def mutate_lines(rng: random.Random, text: str, other: str) -> str:
     """One change among the lines of a module."""
-    lines = text.split("\n")
+    lines, theirs = text.split("\n"), other.split("\n")
     at, place = rng.randrange(len(lines)), rng.randrange(len(lines))
-    way = rng.randrange(7)
+    way = rng.randrange(5)
     if way == 0:
         del lines[at]
     elif way == 1:
-        lines.insert(place, lines[at])
-    elif way == 2:
         lines[at], lines[place] = lines[place], lines[at]
-    elif way == 3:
+    elif way == 2:
         lines.insert(at, rng.choice(LINES))
-    elif way == 4:
-        theirs = other.split("\n")
-        lines[at:at] = rng.sample(theirs, min(len(theirs), 2))
-    elif way == 5:
-        start, end = sorted((at, place))
-        lines[end:end] = lines[start:end]
+    elif way == 3:
+        lines[at:at] = rng.choice((lines[at : at + 2], theirs[-2:], lines))
     else:
         return text + "\n" + rng.choice((text, other, "// -----\n" + other))
     return "\n".join(lines)
 
 
+_MARKS = (
+    *(
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"\0",
+        b"#!/bin/sh\n",
+        b"\x7fELF",
+        b"BC\xc0\xde",
+        b"ML\xefR",
+        b"\xff",
+        b"\xc3",
+    ),
+    *(b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x1b[0m", b"\r", b"\n" * 999, b"}", b"// -----"),
+)
+_NESTED = b"( [ { < #a< - tensor<4x !t<".split()
+_WHOLE = (b"", b"\n", b"\0", b" " * 99, b"module", b"module {}", b'"builtin.module"() ({}) : () -> ()', b"//")
+
+
 def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
     """One change to a file as a whole, whatever is in it."""
     at = rng.randrange(len(data) + 1)
-    way = rng.randrange(10)
-    if way == 0:
-        return data[:at]
-    if way == 1:
-        return data[at:]
-    if way == 2:
-        return data.replace(b"\n", rng.choice((b"\r\n", b"\r", b"", b" ")))
-    if way == 3:
-        return (
-            rng.choice(
-                (b"\xef\xbb\xbf", b"\xff\xfe", b"\0", b"#!/bin/sh\n", b"\x7fELF", b"BC\xc0\xde", b"ML\xefR")
-            )
-            + data
-        )
-    if way == 4:
-        return (
-            data[:at]
-            + rng.choice((b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0", b"\xf4\x90\x80\x80", b"\x1b[0m"))
-            + data[at:]
-        )
-    if way == 5:
-        return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
-    if way == 6:
-        depth, mark = (
-            rng.choice((50, 500, 5000, 60000)),
-            rng.choice((b"(", b"[", b"{", b"<", b"#a<", b"-", b"tensor<4x", b"!t<")),
-        )
-        return data[:at] + mark * depth + data[at:]
-    if way == 7:
-        return rng.choice(
-            (
-                b"",
-                b"\n",
-                b"\0",
-                b" " * 99,
-                b"module",
-                b"module {}",
-                b'"builtin.module"() ({}) : () -> ()',
-                b"//",
-            )
-        )
-    if way == 8:
-        return data.decode(errors="replace").encode(rng.choice(("utf-16", "utf-32", "utf-7", "utf-8-sig")))
-    return data + rng.choice((b"\0", b"\n" * 999, b"}", b"\xff", b"// -----", data[:at]))
+    ways: tuple[Callable[[], bytes], ...] = (
+        lambda: data[:at],
+        lambda: data[at:],
+        lambda: data.replace(b"\n", rng.choice((b"\r\n", b"\r", b"", b" "))),
+        lambda: rng.choice(_MARKS) + data,
+        lambda: data[:at] + rng.choice(_MARKS) + data[at:],
+        lambda: data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :],
+        lambda: data[:at] + rng.choice(_NESTED) * rng.choice((50, 500, 5000, 60000)) + data[at:],
+        lambda: rng.choice(_WHOLE),
+        lambda: data.decode(errors="replace").encode(rng.choice(("utf-16", "utf-32", "utf-7", "utf-8-sig"))),
+    )
+    return rng.choice(ways)()
 
 
 def line(rng: random.Random, text: str) -> int:

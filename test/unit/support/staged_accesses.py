@@ -17,7 +17,6 @@ from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.staging.choice import Staging, staging_for
-from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 
 
@@ -163,15 +162,6 @@ def random_cases(seed: int, name: str) -> Iterator[Case]:
             continue
         if layout.in_dim_size(WARP) == warps and not any(dict(layout.bases).get(BLOCK, ())):
             yield case
-
-
-def is_refused(case: Case) -> bool:
-    """Whether stock Triton rejects the kernel."""
-    try:
-        lower_kernel(case.text, "local.ttgir", case.target, None)
-    except ToolError:
-        return True
-    return False
 
 
 def wavefront_difference(case: Case) -> str | None:
