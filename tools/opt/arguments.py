@@ -129,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
     option(
         "--no-verify-each", dest="verify_each", action="store_false", help="do not check the IR between passes"
     )
-    option("--no-aliases", action="store_true", help="print layouts in full, not as #blocked and the like")
+    option("--mlir-print-op-generic", action="store_true", help="print MLIR's generic form, not Triton's own")
     option("--mlir-print-debuginfo", action="store_true", help="print locations")
     option("--mlir-timing", action="store_true", help="print the seconds each pass took, to standard error")
     option(

@@ -52,6 +52,7 @@ from triton_linear.tools.support.errors import (
     note_input,
     parse_diagnostics,
 )
+from triton_linear.tools.support.own_form import hidden, restore
 
 _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
 _COMMENT = re.compile(r"//.*")
@@ -83,7 +84,8 @@ def read_module(text: str, context: Context, filename: str) -> Module:
     messages: list[Diagnostic] = []
     with captured_stderr() as captured, diagnostics.capture(context) as reported:
         try:
-            module = bridge.text_to_upstream(text, context, filename)
+            module = bridge.text_to_upstream(hidden(text), context, filename)
+            restore(module)
         except MLIRError as error:
             failure = error
             messages += map(from_pass, diagnostics.of_exception(error))

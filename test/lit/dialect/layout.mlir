@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --no-aliases | FileCheck %s
-// RUN: triton-linear-opt %s | triton-linear-opt - --no-aliases | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic | FileCheck %s
+// RUN: triton-linear-opt %s | triton-linear-opt - --mlir-print-op-generic | FileCheck %s
 
 // CHECK-LABEL: "tt.func"
 // Input dimensions are printed in the order of the alphabet.

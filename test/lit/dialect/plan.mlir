@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s | FileCheck %s
-// RUN: triton-linear-opt %s | triton-linear-opt - | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic | triton-linear-opt - | FileCheck %s
 
 // CHECK: #ll.plan<"shuffle", {clocks = 6.500000e+00 : f64, shuffles = 4 : i64}, ["registers: \22lane=1\22 moves"]>
 // CHECK: #ll.plan<"noop", {}, []>

@@ -1,7 +1,7 @@
-// RUN: triton-linear-opt %s --no-aliases --emit=ttgir | FileCheck %s
-// RUN: triton-linear-opt %s --no-aliases --mlir-print-debuginfo | FileCheck %s --check-prefix=GENERIC
-// RUN: triton-linear-opt %s --no-aliases --emit=ttgir | triton-linear-opt - --emit=ttgir | FileCheck %s
-// RUN: triton-linear-opt %s --no-aliases | triton-linear-opt - --emit=ttgir | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --emit=ttgir | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --mlir-print-debuginfo | FileCheck %s --check-prefix=GENERIC
+// RUN: triton-linear-opt %s --mlir-print-op-generic --emit=ttgir | triton-linear-opt - --emit=ttgir | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic | triton-linear-opt - --emit=ttgir | FileCheck %s
 
 // What is written in Triton's syntax is carried in generic form, with nested aliases expanded, and comes back.
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [1, 1], order = [1, 0]}>

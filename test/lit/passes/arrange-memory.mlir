@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-arrange-memory 2>/dev/null | FileCheck %s
-// RUN: triton-linear-opt %s --no-aliases --linear-arrange-memory 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-arrange-memory 2>/dev/null | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-arrange-memory 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
 
 // Rows of 64 bytes. `ldmatrix` reads eight rows of a batch at once:
 //

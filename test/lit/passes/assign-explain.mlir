@@ -1,6 +1,6 @@
 // RUN: triton-linear-opt %s --linear-assign-layouts --linear-select-lowering --verify-diagnostics=only-expected
-// RUN: triton-linear-opt %s --linear-assign-layouts 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
-// RUN: triton-linear-opt %s --linear-assign-layouts 2>/dev/null | FileCheck %s --check-prefix=AFTER
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-assign-layouts 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-assign-layouts 2>/dev/null | FileCheck %s --check-prefix=AFTER
 
 // What is loaded by rows goes to columns for one operation, and back to rows to be stored.
 #rows = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>

@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --no-aliases --split-input-file --linear-assign-layouts --verify-diagnostics
-// RUN: not triton-linear-opt %s --no-aliases --split-input-file --linear-assign-layouts 2>/dev/null | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-assign-layouts --verify-diagnostics
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-assign-layouts 2>/dev/null | FileCheck %s
 
 // A module that changed would have ll.assigned before its other attributes.
 

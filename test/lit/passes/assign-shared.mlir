@@ -1,6 +1,6 @@
 // RUN: triton-linear-opt %s --split-input-file --linear-assign-layouts --linear-select-lowering --verify-diagnostics=only-expected
-// RUN: triton-linear-opt %s --split-input-file --linear-assign-layouts 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
-// RUN: triton-linear-opt %s --split-input-file --linear-assign-layouts 2>/dev/null | FileCheck %s --check-prefix=AFTER
+// RUN: triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-assign-layouts 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
+// RUN: triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-assign-layouts 2>/dev/null | FileCheck %s --check-prefix=AFTER
 
 // Bytes that lie along rows, for an operand that is stored along columns: as Triton leaves it, each thread stores 64
 // single bytes, and the lanes that store along a row all ask for one bank.

@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --linear-attach-layouts --split-input-file --verify-diagnostics
-// RUN: triton-linear-opt %s --linear-attach-layouts --split-input-file 2>/dev/null | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-attach-layouts --split-input-file 2>/dev/null | FileCheck %s
 
 // An encoding that is not known is a reason to leave a value alone, not to fail; it is said once per type.
 "builtin.module"() ({

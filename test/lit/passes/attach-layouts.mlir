@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-attach-layouts | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-attach-layouts | FileCheck %s
 
 // 8x4 elements on 32 lanes, two warps that hold the same:
 //   column   0   1   2   3

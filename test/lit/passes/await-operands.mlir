@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --linear-await-operands --split-input-file | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-await-operands --split-input-file | FileCheck %s
 
 #mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>
 #left = #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>

@@ -1,6 +1,6 @@
-// RUN: triton-linear-opt %s --linear-pipeline --exact --remarks 2>&1 | FileCheck %s
-// RUN: triton-linear-opt %s --linear-pipeline --remarks 2>&1 | FileCheck %s --check-prefix=DEFAULT
-// RUN: triton-linear-opt %s --linear-split-reductions=exact=true 2>&1 | FileCheck %s --check-prefix=SPLIT
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline --exact --remarks 2>&1 | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline --remarks 2>&1 | FileCheck %s --check-prefix=DEFAULT
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-split-reductions=exact=true 2>&1 | FileCheck %s --check-prefix=SPLIT
 
 #rows = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [1, 4], order = [1, 0]}>
 #across = #ttg.blocked<{sizePerThread = [4, 1], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [0, 1]}>

@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --split-input-file --linear-free-conversions --verify-diagnostics
-// RUN: triton-linear-opt %s --split-input-file --linear-free-conversions | FileCheck %s --check-prefix=PASS
+// RUN: triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-free-conversions | FileCheck %s --check-prefix=PASS
 // RUN: triton-linear-opt %s --split-input-file --linear-free-conversions --linear-outline-conversions --emit=ptx | FileCheck %s --check-prefix=PTX
 
 // 128 elements on two warps; between #rows and #turned they change warps, so a conversion needs shared memory.

@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-load-ahead --split-input-file | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-load-ahead --split-input-file | FileCheck %s
 
 // The first load comes in front of the loop, that of the next iteration in front of the conversion.
 

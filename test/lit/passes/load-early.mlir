@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-load-early --split-input-file | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-load-early --split-input-file | FileCheck %s
 
 // The second load, and its address, come before the conversion of the first.
 

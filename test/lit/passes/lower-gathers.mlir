@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-lower-gathers --verify-diagnostics
-// RUN: triton-linear-opt %s --no-aliases --linear-lower-gathers | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-lower-gathers --verify-diagnostics
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-lower-gathers | FileCheck %s
 
 #lanes = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [4, 8], warpsPerCTA = [2, 1], order = [1, 0]}>
 #across = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [8, 4], warpsPerCTA = [1, 2], order = [1, 0]}>

@@ -1,6 +1,6 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-lower-local 2>/dev/null | FileCheck %s
-// RUN: triton-linear-opt %s --no-aliases --linear-lower-local 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
-// RUN: triton-linear-opt %s --no-aliases --linear-pipeline 2>/dev/null | FileCheck %s --check-prefix=PIPELINE
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-lower-local 2>/dev/null | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-lower-local 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARKS
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline 2>/dev/null | FileCheck %s --check-prefix=PIPELINE
 
 // The right operand of an 8-bit product takes four neighbours along k, the rows here, in a thread; memory has its
 // neighbours along the columns. As it is, each thread loads 64 single bytes. In #cheap a thread has words:

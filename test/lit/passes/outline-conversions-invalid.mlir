@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --linear-outline-conversions --split-input-file --verify-diagnostics --no-verify-each
-// RUN: not triton-linear-opt %s --linear-outline-conversions --split-input-file 2>&1 | FileCheck %s
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --linear-outline-conversions --split-input-file 2>&1 | FileCheck %s
 
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
 #comb = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>

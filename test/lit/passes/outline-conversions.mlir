@@ -1,4 +1,4 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-select-lowering --linear-outline-conversions | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering --linear-outline-conversions | FileCheck %s
 
 // 64 elements on 32 lanes:  element    0  1  2  3  ...  31 32 33 ... 63
 //                   #pairs  lane       0  0  1  1  ...  15 16 16 ... 31

@@ -1,6 +1,6 @@
-// RUN: triton-linear-opt %S/../../data/ttgir/attention/ampere.ttgir --linear-permute-contraction 2>&1 | FileCheck %s
+// RUN: triton-linear-opt %S/../../data/ttgir/attention/ampere.ttgir --mlir-print-op-generic --linear-permute-contraction 2>&1 | FileCheck %s
 // RUN: triton-linear-opt %S/../../data/ttgir/attention/ampere.ttgir --linear-permute-contraction --emit=ttgir | FileCheck %s --check-prefix=TRITON
-// RUN: triton-linear-opt %S/../../data/ttgir/attention/running_sum_transposed.ttgir --linear-permute-contraction 2>&1 | FileCheck %s --check-prefix=LEFT
+// RUN: triton-linear-opt %S/../../data/ttgir/attention/running_sum_transposed.ttgir --mlir-print-op-generic --linear-permute-contraction 2>&1 | FileCheck %s --check-prefix=LEFT
 
 // The numbers of K's rows: bit 0 stays, bits 1 and 2 go up by one, bit 3 to bit 1, bits 4 and 5 stay.
 

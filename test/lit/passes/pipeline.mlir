@@ -1,6 +1,6 @@
-// RUN: triton-linear-opt %s --linear-pipeline | FileCheck %s
-// RUN: triton-linear-opt %s --pass-pipeline='builtin.module(linear-attach-layouts,linear-lower-gathers,linear-select-lowering,linear-outline-conversions)' | FileCheck %s
-// RUN: triton-linear-opt %s --linear-pipeline --mlir-print-ir-after-all -o /dev/null 2>&1 | FileCheck %s --check-prefix=AFTER
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --pass-pipeline='builtin.module(linear-attach-layouts,linear-lower-gathers,linear-select-lowering,linear-outline-conversions)' | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline --mlir-print-ir-after-all -o /dev/null 2>&1 | FileCheck %s --check-prefix=AFTER
 
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
 #comb = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>

@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --linear-select-lowering --verify-diagnostics
-// RUN: triton-linear-opt %s --linear-select-lowering 2>/dev/null | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering 2>/dev/null | FileCheck %s
 
 // Of what leads to an address or a mask, the conversion promises what is known, since Triton's axis analysis does
 // not see through our code. Where Triton may know more it stays Triton's; data is ours.

@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --linear-select-lowering | FileCheck %s
-// RUN: triton-linear-opt %s --pass-pipeline='builtin.module(linear-select-lowering{target=cuda:80 scratch-limit=4096})' | FileCheck %s --check-prefix=LIMIT
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --pass-pipeline='builtin.module(linear-select-lowering{target=cuda:80 scratch-limit=4096})' | FileCheck %s --check-prefix=LIMIT
 
 // 8x32 elements; a cell is warp:lane, its rows are registers of that lane.
 //

@@ -1,5 +1,5 @@
-// RUN: triton-linear-opt %s --no-aliases --split-input-file --linear-split-reductions 2>&1 | FileCheck %s
-// RUN: triton-linear-opt %s --no-aliases --split-input-file --linear-split-reductions --linear-pipeline --no-assign --no-reductions 2>&1 | FileCheck %s --check-prefix=LOWERED
+// RUN: triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-split-reductions 2>&1 | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-split-reductions --linear-pipeline --no-assign --no-reductions 2>&1 | FileCheck %s --check-prefix=LOWERED
 
 // Rows of 64 over four warps, whose bits are the highest two of the column:
 //

@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --split-input-file --linear-widen-accesses --verify-diagnostics
-// RUN: triton-linear-opt %s --split-input-file --linear-widen-accesses 2>&1 | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --split-input-file --linear-widen-accesses 2>&1 | FileCheck %s
 
 // Rows of two bytes, of which a thread has two: nothing says that they are next to each other in memory.
 // CHECK-LABEL: sym_name = "rows_apart"

@@ -1,6 +1,6 @@
-// RUN: triton-linear-opt %s --no-aliases --linear-widen-accesses 2>&1 | FileCheck %s
-// RUN: triton-linear-opt %s --no-aliases --linear-widen-accesses --emit=ptx 2>/dev/null | FileCheck %s --check-prefix=PTX
-// RUN: triton-linear-opt %s --no-aliases --emit=ptx | FileCheck %s --check-prefix=STOCK
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-widen-accesses 2>&1 | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-widen-accesses --emit=ptx 2>/dev/null | FileCheck %s --check-prefix=PTX
+// RUN: triton-linear-opt %s --mlir-print-op-generic --emit=ptx | FileCheck %s --check-prefix=STOCK
 
 // 64 rows of two f16, four bytes each, that lie one after another. A thread has two rows that are neighbours:
 //

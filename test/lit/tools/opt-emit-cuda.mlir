@@ -10,7 +10,7 @@
 // RUN: grep -q ELF %t.cubin
 // RUN: triton-linear-opt %s --emit=ttgir | FileCheck %s --check-prefix=STOCK
 
-// MLIR:   "tt.call"(%arg0) {callee = @__ll_cvt_0
+// MLIR:   tt.call @__ll_cvt_0(%arg0)
 // TTGIR-NOT: __ll_cvt
 // TTGIR:  tt.func public @kernel(%arg0: tensor<64xf32, #{{.*}}>
 // TTGIR:  nvvm.shfl.sync

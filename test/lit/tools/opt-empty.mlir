@@ -9,7 +9,7 @@
 // NULL:     /dev/null: error: there is no module in the input
 // NULL-NOT: error
 // COMMENTS: comments.mlir: error: there is no module in the input
-// MARK:     sym_name = "kernel"
+// MARK:     @kernel
 
 module {
   tt.func public @kernel() {

@@ -1,13 +1,13 @@
 // A mistake is reported as a diagnostic, at its place in the input if it has one; the status is 1.
-// RUN: not triton-linear-opt %s --linear-outline-conversions 2>&1 | FileCheck %s --check-prefix=PASS
-// RUN: not triton-linear-opt %s --linear-select-lowering=tarjet=cuda:90 2>&1 | FileCheck %s --check-prefix=OPTION
-// RUN: not triton-linear-opt %s --linear-select-lowering=scratch-limit=few 2>&1 | FileCheck %s --check-prefix=NUMBER
-// RUN: not triton-linear-opt %s --pass-pipeline='builtin.module(no-such-pass)' 2>&1 | FileCheck %s --check-prefix=NAME
-// RUN: not triton-linear-opt %s --target=cuda:9000 --linear-pipeline 2>&1 | FileCheck %s --check-prefix=TARGET
-// RUN: not triton-linear-opt %s --target=hip:gfx942 --linear-pipeline 2>&1 | FileCheck %s --check-prefix=LANES
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --linear-outline-conversions 2>&1 | FileCheck %s --check-prefix=PASS
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering=tarjet=cuda:90 2>&1 | FileCheck %s --check-prefix=OPTION
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering=scratch-limit=few 2>&1 | FileCheck %s --check-prefix=NUMBER
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --pass-pipeline='builtin.module(no-such-pass)' 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --target=cuda:9000 --linear-pipeline 2>&1 | FileCheck %s --check-prefix=TARGET
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --target=hip:gfx942 --linear-pipeline 2>&1 | FileCheck %s --check-prefix=LANES
 // RUN: not triton-linear-opt %s --emit=amdgcn 2>&1 | FileCheck %s --check-prefix=STAGE
-// RUN: not triton-linear-opt %S/no-such-file.mlir 2>&1 | FileCheck %s --check-prefix=MISSING
-// RUN: not triton-linear-opt %s -o %t.no-such-folder/x 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// RUN: not triton-linear-opt %S/no-such-file.mlir --mlir-print-op-generic 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: not triton-linear-opt %s --mlir-print-op-generic -o %t.no-such-folder/x 2>&1 | FileCheck %s --check-prefix=OUTPUT
 
 // PASS:         opt-errors.mlir:[[# @LINE + 17]]:10: error: conversion has no plan and is not left to Triton
 // PASS-NEXT:    ttg.convert_layout %x

@@ -1,9 +1,9 @@
 // Passes run in the order of their flags; a pipeline as text and the flag for all of them do the same.
-// RUN: triton-linear-opt %s --no-aliases | FileCheck %s --check-prefix=NONE
-// RUN: triton-linear-opt %s --no-aliases --linear-attach-layouts --linear-select-lowering=target=cuda:80 | FileCheck %s --check-prefix=SELECT
-// RUN: triton-linear-opt %s --no-aliases --linear-select-lowering='target=cuda:80 scratch-limit=64' --linear-outline-conversions | FileCheck %s --check-prefix=OUTLINE
-// RUN: triton-linear-opt %s --no-aliases --pass-pipeline='builtin.module(linear-select-lowering{target=cuda:80 scratch-limit=64},linear-outline-conversions)' | FileCheck %s --check-prefix=OUTLINE
-// RUN: triton-linear-opt %s --no-aliases --linear-pipeline | FileCheck %s --check-prefix=ALL
+// RUN: triton-linear-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=NONE
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-attach-layouts --linear-select-lowering=target=cuda:80 | FileCheck %s --check-prefix=SELECT
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering='target=cuda:80 scratch-limit=64' --linear-outline-conversions | FileCheck %s --check-prefix=OUTLINE
+// RUN: triton-linear-opt %s --mlir-print-op-generic --pass-pipeline='builtin.module(linear-select-lowering{target=cuda:80 scratch-limit=64},linear-outline-conversions)' | FileCheck %s --check-prefix=OUTLINE
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline | FileCheck %s --check-prefix=ALL
 
 // NONE:     "ttg.convert_layout"(%arg0) : (tensor<64xf32
 // NONE-NOT: ll.

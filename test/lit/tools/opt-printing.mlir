@@ -4,16 +4,22 @@
 // RUN: FileCheck %s --check-prefix=FINAL < %t.mlir
 // RUN: triton-linear-opt %s --linear-lower-gathers --linear-select-lowering --mlir-timing -o %t.mlir 2> %t.time
 // RUN: FileCheck %s --check-prefix=TIME < %t.time
-// RUN: triton-linear-opt %s --mlir-print-debuginfo | FileCheck %s --check-prefix=LOCATIONS
+// RUN: triton-linear-opt %s --mlir-print-op-generic --mlir-print-debuginfo | FileCheck %s --check-prefix=LOCATIONS
 // RUN: triton-linear-opt %s --mlir-print-debuginfo --emit=ttgir | FileCheck %s --check-prefix=LOCATIONS
 
+// Triton's own form, with attributes that Triton does not know, is read again.
+// RUN: triton-linear-opt %t.mlir | FileCheck %s --check-prefix=FINAL
+// RUN: triton-linear-opt %t.mlir --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
+
 // DUMP:     IR Dump After linear-lower-gathers
-// DUMP:     "ttg.convert_layout"(%arg0) : (
+// DUMP:     ttg.convert_layout %arg0 : tensor<64xf32, #blocked>
 // DUMP:     IR Dump After linear-select-lowering
-// DUMP:     "ttg.convert_layout"(%arg0) {ll.plan = #ll.plan<"shuffle"
+// DUMP:     ttg.convert_layout %arg0 {ll.plan = #ll.plan<"shuffle"
 
 // FINAL-NOT: IR Dump
-// FINAL:     "ttg.convert_layout"(%arg0) {ll.plan
+// FINAL:     ttg.convert_layout %arg0 {ll.plan
+
+// GENERIC:   "ttg.convert_layout"(%arg0) {ll.plan = #ll.plan<"shuffle"
 
 // TIME: pass execution timing
 // TIME: total: {{[0-9.]+}} seconds

@@ -4,10 +4,10 @@
 // RUN: FileCheck %s --check-prefix=ERROR < %t.err
 // RUN: not triton-linear-opt %s --split-input-file --emit=cubin 2>&1 | FileCheck %s --check-prefix=BINARY
 
-// CHECK:     sym_name = "first"
+// CHECK:     @first
 // CHECK-NOT: second
 // CHECK:     // -----
-// CHECK:     sym_name = "third"
+// CHECK:     @third
 
 // ERROR: opt-split-input-file.mlir:25:46: error: undefined symbol alias id 'nothing'
 // ERROR-NEXT: tt.func @second(%x: tensor<64xf32, #nothing>)

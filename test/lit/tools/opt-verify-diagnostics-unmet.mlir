@@ -1,6 +1,6 @@
 // Expectations that are not met, cannot be read, or were not written.
-// RUN: not triton-linear-opt %s --split-input-file --verify-diagnostics 2>&1 | FileCheck %s
-// RUN: not triton-linear-opt %s --split-input-file --verify-diagnostics=only-expected 2>&1 | FileCheck %s --check-prefix=ONLY
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --split-input-file --verify-diagnostics 2>&1 | FileCheck %s
+// RUN: not triton-linear-opt %s --mlir-print-op-generic --split-input-file --verify-diagnostics=only-expected 2>&1 | FileCheck %s --check-prefix=ONLY
 
 // CHECK-DAG: :[[# @LINE + 14]]:1: error: expected warning "never said" was not produced
 // CHECK-DAG: :[[# @LINE + 14]]:3: error: cannot read this expectation

@@ -273,7 +273,7 @@ def pipeline(rng: random.Random) -> str:
 _FLAGS = """
 --pass-pipeline={pipeline} --{pass}={option} --{pass} --target={target} --emit={stage}
 {--split-input-file|--verify-diagnostics|--verify-diagnostics=all|--verify-diagnostics=x}
-{--mlir-print-ir-after-all|--mlir-print-ir-diff|--mlir-print-debuginfo|--mlir-timing|--no-verify-each|--no-aliases}
+{--mlir-print-ir-after-all|--mlir-print-ir-diff|--mlir-print-debuginfo|--mlir-timing|--no-verify-each|--mlir-print-op-generic}
 --mlir-print-ir-before={pass} --{upstream}{|=x|=max-iterations=1}
 --pass-plugin={/no/such.py|/||..|no.module|::x|@FILE@}
 {--linear-pipeline|--linear-pipeline=x|--linear|--frob|-x|--||-o}

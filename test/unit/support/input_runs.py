@@ -55,7 +55,7 @@ def judge(case: Case, ended: Ended, name: str) -> tuple[str, bool]:
     """What became of a case, and whether that is as it must be.
 
     Right are: it is accepted; it is refused with an error at its place and status 1; a wrong command line is
-    refused with the usage and status 2.
+    refused with one line and status 2.
     """
     both = ended.out + ended.err
     errors = [found["place"] for found in _ERROR.finditer(ended.err)]
@@ -70,8 +70,8 @@ def judge(case: Case, ended: Ended, name: str) -> tuple[str, bool]:
     if ended.status == 0:
         return ("accepted", True) if not errors else ("accepted with an error", False)
     if ended.status == 2:
-        usage = ended.err.startswith("usage: ") and len(errors) == 1 and not case.by_input
-        return ("wrong command line", True) if usage else ("status 2", False)
+        one_line = ended.err.count("\n") == 1 and len(errors) == 1 and not case.by_input
+        return ("wrong command line", True) if one_line else ("status 2", False)
     if ended.status != 1:
         return f"status {ended.status}", False
     if not errors:
