@@ -33,7 +33,7 @@ from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target import targets
 from triton_linear.passes.pipeline import rewrite
 from triton_linear.tools.support import compile as tools
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING
 
 from ..harness.cases import called
 from .cases import Case, Shape, cases

@@ -16,6 +16,7 @@ from bench.fuzz.pairs import NO_LOOSE_BYTES
 from bench.fuzz.program import Program, all_steps
 from bench.fuzz.totals import Totals
 from bench.fuzz.write import SINK, write
+from bench.whole_kernels import LoweredKernel, lower_kernel, registers_of
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.plan.element import element_type
@@ -23,7 +24,6 @@ from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Decid
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import Diagnostic, ToolError
-from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, registers_of
 
 
 def title(program: Program) -> str:

@@ -23,8 +23,7 @@ from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.support.backend import vendor_of
-from triton_linear.tools.support.compile import Compilation, compile_text
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING, Compilation, compile_text
 from triton_linear.tools.verify.command import run_stubs
 
 PAIRS_PER_MODULE = 16

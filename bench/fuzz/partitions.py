@@ -27,6 +27,7 @@ from bench.fuzz.pairs import (
 from bench.fuzz.program import Program
 from bench.fuzz.random_layouts import Pair, random_pair
 from bench.fuzz.totals import Totals
+from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
 from triton_linear.lowering.interpreter.memory import Bits, Indices, SimulationError
@@ -36,7 +37,6 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.errors import Diagnostic, ToolError
-from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
 
 MOST_REGISTERS = 32
 """The maximum number of elements of a thread. Each warp is run separately, which takes long."""

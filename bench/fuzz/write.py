@@ -29,7 +29,7 @@ from bench.fuzz.program import (
 )
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.support.functions import sink
+from triton_linear.tools.verify.stock import sink
 
 SINK = "result"
 

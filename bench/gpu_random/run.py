@@ -40,8 +40,7 @@ from bench.conversions.driver import Kernel, Memory, device, synchronize
 from bench.conversions.run import ask_device
 from bench.fuzz.run import CTAS
 from triton_linear.examples.spec import gpu_target
-from triton_linear.tools.support.compile import compile_text
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING, compile_text
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.tools.verify import command as verify
 

@@ -174,12 +174,12 @@ def _instructions(text: str) -> Mapping[str, int]:
 
 def run(case: Access) -> Record:
     """Wavefronts and instructions of either side, and the fewest wavefronts that move as many bytes."""
+    from bench.whole_kernels import LOWERING, lower_kernel
     from triton_linear.dialect import encodings
     from triton_linear.dialect.linear_layout import REGISTER
     from triton_linear.lowering.interpreter.memory import SimulationError
     from triton_linear.lowering.plan.element import element_type
     from triton_linear.tools.support.compile import lower, to_triton
-    from triton_linear.tools.support.functions import LOWERING, lower_kernel
 
     element = element_type(case.element)
     layout = encodings.held_layout_of(case.registers, case.shape, element.bits)

@@ -29,7 +29,7 @@ from bench.paper.reductions_report import (
 from bench.paper.table import Part, Record, Table
 
 if TYPE_CHECKING:
-    from triton_linear.tools.support.functions import LoweredKernel
+    from bench.whole_kernels import LoweredKernel
 
 TARGET = "cuda:90"
 SHAPES = ((128, 16), (128, 128), (32, 128), (32, 32), (16, 16))
@@ -84,11 +84,11 @@ def cases() -> list[Case]:
 
 def run(case: Case) -> Record:
     """For `ours` and `stock`: `figures` and whether the result is right, or an `error`."""
+    from bench.whole_kernels import lower_kernel
     from triton_linear.lowering.interpreter.memory import SimulationError
     from triton_linear.passes.options import PipelineOptions
     from triton_linear.tools.support.compile import lower, to_triton
     from triton_linear.tools.support.errors import ToolError
-    from triton_linear.tools.support.functions import lower_kernel
 
     record: dict[str, Any] = {}
     for name, ours in (("ours", True), ("stock", False)):
@@ -119,8 +119,8 @@ def is_right(case: Case, lowered: LoweredKernel) -> bool:
     """Whether the interpreter finds every result right in every thread that holds it, without a race."""
     import numpy as np
 
+    from bench.whole_kernels import registers_of
     from triton_linear.dialect.encodings import layout_of
-    from triton_linear.tools.support.functions import registers_of
 
     rng = np.random.default_rng(sum(map(ord, case.key)))
     values = rng.integers(-40, 40, case.shape).astype(np.float32)  # sums are exact; maxima have ties

@@ -13,9 +13,8 @@ from triton_linear.passes.framework.plans import STOCK
 from triton_linear.tools.doctor.encodings import Cases, Oracle, Shape
 from triton_linear.tools.doctor.probe import Difference, Findings
 from triton_linear.tools.support.backend import lower
-from triton_linear.tools.support.compile import compile_text, to_triton
+from triton_linear.tools.support.compile import LOWERING, compile_text, to_triton
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify.command import check
 from triton_linear.tools.verify.stock import kernel_text
 

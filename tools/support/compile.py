@@ -58,6 +58,8 @@ _MEMORY_FILE = re.compile(r"/proc/self/fd/\d+|-")
 _COMMENT = re.compile(r"//.*")
 DEFAULTS = PipelineOptions()
 """The plugin's default options."""
+LOWERING = PipelineOptions(assign=False, reductions=False)
+"""Keep layouts and reductions; lower all conversions, gathers and accesses by this package."""
 
 
 def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:

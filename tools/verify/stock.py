@@ -16,6 +16,7 @@ from typing import Final
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.lowering.interpreter.assembly import SINK
 from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_kernel
 from triton_linear.lowering.plan.element import element_type
@@ -24,7 +25,6 @@ from triton_linear.tools.support import errors
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, set_target, to_triton
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import sink
 from triton_linear.tools.support.isolated import Isolation, Lost
 from triton_linear.tools.verify.words import (
     count,
@@ -64,6 +64,14 @@ class Finding:
         if self.verdict is None:
             return f"{self.status}: {self.detail}"
         return f"{figures(self.verdict)}; {findings(self.verdict)}"
+
+
+def sink(value: str, type_: str, name: str) -> str:
+    """A line of TTGIR that passes all registers of a tensor, in order, to the sink `name`."""
+    return (
+        f'%sink_{name} = tt.elementwise_inline_asm "{SINK}{name}" '
+        f'{{constraints = "=r,r", packed_element = 1 : i32, pure = false}} {value} : {type_} -> {type_}'
+    )
 
 
 def kernel_text(source: str, destination: str, warps: int, lanes: int, target: str) -> str:

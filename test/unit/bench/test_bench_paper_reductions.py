@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bench import whole_kernels as functions
 from bench.paper import reductions
 from bench.paper.reductions_kernel import ARGMAX, Case, kernel
-from triton_linear.tools.support import functions
 
 
 def chosen(kind: str, alone: bool, operation: str = ARGMAX) -> Case:

@@ -13,11 +13,11 @@ from cluster_marks import ordered
 from bench.fuzz.partitions import draw_partitions, examine_partitions, partitions_text, run_partitions
 from bench.fuzz.program import Convert, Program
 from bench.fuzz.run import PARTITIONS, FuzzPlan, fuzz, units
+from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel
 from triton_linear.lowering.emit import machines, partitions
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.target.targets import target
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel
 
 LANES = 32
 

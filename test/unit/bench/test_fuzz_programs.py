@@ -40,8 +40,8 @@ from bench.fuzz.run import PROGRAMS, FuzzPlan, InProcesses, in_this_process, uni
 from bench.fuzz.shrink import shrink, size, smaller
 from bench.fuzz.totals import Totals
 from bench.fuzz.write import write
+from bench.whole_kernels import LoweredKernel, lower_kernel
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.support.functions import LoweredKernel, lower_kernel
 from triton_linear.tools.support.isolated import Lost
 
 SWIZZLED = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"

@@ -16,6 +16,7 @@ from bench.fuzz.partitions import given_lines, module_of_regions, sink_lines
 from bench.fuzz.program import Add, Convert, Loop, Program
 from bench.fuzz.regions import conversions_of, examine_regions, regions_text
 from bench.fuzz.run import REGIONS, FuzzPlan, Unit, conversions, examine, fuzz, stock, units
+from bench.whole_kernels import LOWERING, lower_kernel
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.lowering.emit.turns import Order, Turn
@@ -24,7 +25,6 @@ from triton_linear.passes.assignment import assign as assignment
 from triton_linear.passes.assignment import scopes
 from triton_linear.tools.support.compile import DEFAULTS, compile_text
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import LOWERING, lower_kernel
 from triton_linear.tools.verify.command import check
 
 

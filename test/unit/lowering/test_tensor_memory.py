@@ -175,7 +175,7 @@ def test_the_planner_foresees_what_triton_emits() -> None:
     from bench.fuzz.program import TensorMemory
     from bench.fuzz.tensor_memory import draw_tensor_program
     from bench.fuzz.write import write
-    from triton_linear.tools.support.functions import lower_kernel
+    from bench.whole_kernels import lower_kernel
 
     rng = random.Random(5)
     seen: Counter[str] = Counter()

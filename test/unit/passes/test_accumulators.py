@@ -25,8 +25,7 @@ from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, stubs_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.staging.local import LowerLocal
-from triton_linear.tools.support.compile import compile_text
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING, compile_text
 from triton_linear.tools.verify.command import check
 
 PROGRAMS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"

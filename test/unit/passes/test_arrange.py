@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from reductions_support import parsed
 
+from bench.whole_kernels import lower_kernel, sink
 from triton_linear.dialect import bridge, encodings, ll
 from triton_linear.dialect.mlir_adapter import Module
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
@@ -18,7 +19,6 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.staging.arrange import ArrangeMemory
 from triton_linear.tools.support.compile import to_triton
-from triton_linear.tools.support.functions import lower_kernel, sink
 
 ONLY_MEMORY = PipelineOptions(reductions=False, layouts=False)
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")

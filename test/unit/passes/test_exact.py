@@ -14,6 +14,7 @@ from module_equivalence import upstream
 from order_machine import stored
 from reductions_support import BODIES, REGIONS, RETURNED, ROWS, Array, inputs, module, named, parsed, patterns
 
+from bench.whole_kernels import lower_kernel, registers_of, sink
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
@@ -27,7 +28,6 @@ from triton_linear.passes.reductions.region import is_order_free
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.pipeline import prepare
 from triton_linear.tools.support import compile as compiler
-from triton_linear.tools.support.functions import lower_kernel, registers_of, sink
 
 # Laws: every real module
 

@@ -16,7 +16,7 @@ from triton_linear.passes.framework import base, diagnostics, verifiers
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.registry import PASSES
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING
 
 # --- passes as objects ------------------------------------------------------------------------------------
 

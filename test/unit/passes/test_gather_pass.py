@@ -15,6 +15,7 @@ from gather_cases import TARGETS
 
 from bench.fuzz.partitions import given_lines, module_of_regions, sink_lines
 from bench.fuzz.program import Program
+from bench.whole_kernels import LOWERING, lower_kernel, sink
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
@@ -33,7 +34,6 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.support.compile import compile_text
-from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 from triton_linear.tools.verify.command import check_gathers
 
 KERNELS = [name for name in TARGETS if name != "hip:gfx1200" or installed_release() < (3, 7)]

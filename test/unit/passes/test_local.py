@@ -8,6 +8,7 @@ import pytest
 from staged_accesses import Case, random_cases, wavefront_difference
 from staged_layouts import MMA, SWIZZLED
 
+from bench.whole_kernels import LOWERING, lower_kernel
 from triton_linear.dialect import bridge, f2, ll
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
 from triton_linear.dialect.mlir_adapter import operations
@@ -22,7 +23,6 @@ from triton_linear.passes.staging.choice import Staging, staging_for
 from triton_linear.passes.staging.family import places
 from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.tools.support.compile import lower, to_triton
-from triton_linear.tools.support.functions import LOWERING, lower_kernel
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
 ROWS = "#ttg.blocked<{sizePerThread = [1, 16], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"

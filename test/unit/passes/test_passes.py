@@ -24,7 +24,7 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.parse import PipelineError, parse_pipeline
 from triton_linear.passes.pipeline import PassFailure, rewrite
 from triton_linear.passes.registry import PASSES
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING
 
 # --- the whole pipeline -----------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ def test_the_pipeline_is_deterministic() -> None:
     script = (
         "import sys\nfrom pathlib import Path\n"
         "from triton_linear.dialect import bridge\nfrom triton_linear.passes.pipeline import rewrite\n"
-        "from triton_linear.tools.support.functions import LOWERING\n"
+        "from bench.whole_kernels import LOWERING\n"
         "from triton_linear.lowering.target.targets import target\n"
         "for path in sys.argv[1:]:\n"
         "    module = bridge.parse_triton(Path(path), bridge.triton_context())\n"

@@ -7,6 +7,7 @@ from math import prod
 
 import pytest
 
+from bench.whole_kernels import lower_kernel, sink
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
@@ -15,7 +16,6 @@ from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.shared_memory import LocalAccess, layouts
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.screen import screened
-from triton_linear.tools.support.functions import lower_kernel, sink
 
 SHAPES = [("f16", (64, 64)), ("bf16", (32, 128)), ("f32", (32, 32)), ("f8E5M2", (128, 128)), ("f16", (16, 16))]
 

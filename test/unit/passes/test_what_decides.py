@@ -10,6 +10,7 @@ from exact_support import DEFAULT, after
 from module_equivalence import upstream
 from reductions_support import Array, named, parsed, patterns
 
+from bench.whole_kernels import lower_kernel, registers_of, sink
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
@@ -20,7 +21,6 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.held import KeptBits
 from triton_linear.passes.reductions.split_reductions import SplitReductions
-from triton_linear.tools.support.functions import lower_kernel, registers_of, sink
 
 GIVEN = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>"
 TAKEN = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>"

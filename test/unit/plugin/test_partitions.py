@@ -10,10 +10,10 @@ import pytest
 from fault_kernels import lowered
 from partition_kernels import GPUS, SOURCES
 
+from bench.whole_kernels import LOWERING, lower_kernel
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.frontend import ttgir_of
-from triton_linear.tools.support.functions import LOWERING, lower_kernel
 from triton_linear.tools.verify.command import check
 
 CONVERSIONS = {("sized", "cuda:90"): 6, ("sized", "cuda:100"): 6, ("persistent", "cuda:90"): 4}

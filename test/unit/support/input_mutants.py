@@ -112,9 +112,8 @@ def _decided(plain: Seed) -> Iterator[Seed]:
     from triton_linear.dialect.mlir_adapter import text_of
     from triton_linear.passes.framework.run import run_passes
     from triton_linear.passes.pipeline import pipeline
-    from triton_linear.tools.support.compile import read_module
+    from triton_linear.tools.support.compile import LOWERING, read_module
     from triton_linear.tools.support.errors import ToolError
-    from triton_linear.tools.support.functions import LOWERING
 
     passes = pipeline(LOWERING, None, attach=True)
     select = next(n for n, one in enumerate(passes) if one.name == "linear-select-lowering")

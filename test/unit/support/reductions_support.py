@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.whole_kernels import LoweredKernel, lower_kernel, registers_of, sink
 from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -17,7 +18,6 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions import ways
 from triton_linear.passes.reductions.split_reductions import SplitReductions
-from triton_linear.tools.support.functions import LoweredKernel, lower_kernel, registers_of, sink
 
 H200 = target("cuda:90")
 ROWS = "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [1, 4], order = [1, 0]}>"

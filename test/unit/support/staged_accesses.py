@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.fuzz.random_layouts import kernel_encoding, random_columns
+from bench.whole_kernels import LOWERING, lower_kernel, sink
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
@@ -17,7 +18,6 @@ from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.staging.choice import Staging, staging_for
-from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 
 
 class WrongAccess(Exception):

@@ -20,8 +20,7 @@ from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.lowering.emit.turns import Order, Turn
 from triton_linear.tools import cli
-from triton_linear.tools.support.compile import Compilation, compile_text
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING, Compilation, compile_text
 from triton_linear.tools.verify.command import check
 
 GPUS = ("cuda:90", "cuda:100")

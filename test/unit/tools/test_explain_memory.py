@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from explain_support import SCHEMA, layout_of, shared_bytes
 
+from bench.whole_kernels import LOWERING, lower_kernel, sink
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER
 from triton_linear.lowering.interpreter.counts import Counts
@@ -22,7 +23,6 @@ from triton_linear.tools import cli
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.records import Figures, ModuleReport
-from triton_linear.tools.support.functions import LOWERING, lower_kernel, sink
 
 TURNS = 3
 

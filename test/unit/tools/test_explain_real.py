@@ -12,8 +12,7 @@ from explain_support import SCHEMA, shared_bytes
 
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.records import ModuleReport
-from triton_linear.tools.support.compile import Compilation, compile_text
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING, Compilation, compile_text
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
 MODULES = sorted([*(DATA / "attention").glob("*.ttgir"), *(DATA / "kernels").glob("*.ttgir")])[::2]

@@ -13,7 +13,7 @@ from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT
 from triton_linear.lowering.interpreter import tensor_memory
 from triton_linear.lowering.interpreter.verify import Verdict, Wrong
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.functions import sink
+from triton_linear.tools.verify.stock import sink
 
 pytest.importorskip("triton._C.libtriton")
 

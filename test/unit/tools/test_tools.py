@@ -25,6 +25,7 @@ from triton_linear.tools.opt import command as opt
 from triton_linear.tools.opt.arguments import pass_help
 from triton_linear.tools.opt.expectations import compare, expectations
 from triton_linear.tools.support import compile
+from triton_linear.tools.support.compile import LOWERING
 from triton_linear.tools.support.errors import (
     Diagnostic,
     Printer,
@@ -34,7 +35,6 @@ from triton_linear.tools.support.errors import (
     guarded,
     parse_diagnostics,
 )
-from triton_linear.tools.support.functions import LOWERING
 from triton_linear.tools.verify import command as verify
 
 

@@ -19,7 +19,7 @@ from triton_linear.lowering.target.tensor_memory import SHAPES
 
 pytest.importorskip("triton._C.libtriton")
 
-from triton_linear.tools.support.functions import lower_kernel, sink
+from bench.whole_kernels import lower_kernel, sink
 
 pytestmark = pytest.mark.skipif(
     encodings.installed_release() not in TENSOR_MEMORY_BY_LAYOUT,

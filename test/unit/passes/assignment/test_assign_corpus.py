@@ -21,7 +21,7 @@ from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.framework.run import PipelineRun, run_passes
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools.support import compile as compiler
-from triton_linear.tools.support.functions import LOWERING
+from triton_linear.tools.support.compile import LOWERING
 from triton_linear.tools.verify import command as verify
 
 IDS = [path.stem for path in MODULES]

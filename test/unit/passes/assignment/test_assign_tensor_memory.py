@@ -22,8 +22,8 @@ pytest.importorskip("triton._C.libtriton")
 from bench.fuzz.examine import examine_program
 from bench.fuzz.program import Add, Convert, Program, TensorMemory
 from bench.fuzz.write import write
+from bench.whole_kernels import lower_kernel
 from triton_linear.tools.support.compile import read_module
-from triton_linear.tools.support.functions import lower_kernel
 
 pytestmark = pytest.mark.skipif(
     encodings.installed_release() not in TENSOR_MEMORY_BY_LAYOUT,

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reductions_support import INSIDE, LINE, ROWS, Array, named, parsed, patterns
 
+from bench.whole_kernels import lower_kernel, registers_of, sink
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
@@ -21,7 +22,6 @@ from triton_linear.passes.operations.arithmetic import ARITHMETIC
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.cut import cut
 from triton_linear.passes.reductions.defer import DeferReductions, identity
-from triton_linear.tools.support.functions import lower_kernel, registers_of, sink
 
 COLUMNS = ROWS.replace("[1, 4]", "[4, 1]", 1).replace("order = [1, 0]", "order = [0, 1]")
 EIGHT = LINE.replace("[1]", "[8]", 1)

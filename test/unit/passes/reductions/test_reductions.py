@@ -26,6 +26,7 @@ from reductions_support import (
     taken_apart,
 )
 
+from bench.whole_kernels import LOWERING, lower_kernel, registers_of
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
@@ -41,7 +42,6 @@ from triton_linear.passes.reductions.costs import Combined, as_triton
 from triton_linear.passes.reductions.region import commutes
 from triton_linear.passes.reductions.split import Split, gathered, split, spread
 from triton_linear.passes.reductions.split_reductions import SplitReductions
-from triton_linear.tools.support.functions import LOWERING, lower_kernel, registers_of
 
 
 @st.composite

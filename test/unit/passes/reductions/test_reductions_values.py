@@ -21,11 +21,11 @@ from reductions_support import (
     sinks_of,
 )
 
+from bench.whole_kernels import lower_kernel, registers_of
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.reductions.split import Split, split
-from triton_linear.tools.support.functions import lower_kernel, registers_of
 
 STAYS = ("welford",) if installed_release() in REDUCTIONS_CONVERT else ()
 """Lanes keep what they combined in different orders, in Triton's own lowering too."""

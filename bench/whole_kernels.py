@@ -18,7 +18,6 @@ import numpy as np
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Module, Operation, operations
-from triton_linear.lowering.interpreter.assembly import SINK
 from triton_linear.lowering.interpreter.function import STEP_LIMIT, Argument, FunctionOutcome, simulate_function
 from triton_linear.lowering.interpreter.memory import Bits
 from triton_linear.lowering.interpreter.verify import held_elements
@@ -29,6 +28,7 @@ from triton_linear.pipeline import concerning
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import (
     DEFAULTS,
+    LOWERING,
     check_one_kernel,
     kernels,
     prepared_module,
@@ -36,9 +36,9 @@ from triton_linear.tools.support.compile import (
     set_target,
     to_triton,
 )
+from triton_linear.tools.verify.stock import sink
 
-LOWERING = PipelineOptions(assign=False, reductions=False)
-"""Keep layouts and reductions; lower all conversions, gathers and accesses by this package."""
+__all__ = ["LOWERING", "LoweredKernel", "lower_kernel", "registers_of", "sink"]
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,6 @@ def _convert_arguments(module: Module) -> None:
                 ip=InsertionPoint(first),
             )
             argument.replace_all_uses_except(conversion.results[0], conversion)
-
-
-def sink(value: str, type_: str, name: str) -> str:
-    """A line of TTGIR that passes all registers of a tensor, in order, to the sink `name`."""
-    return (
-        f'%sink_{name} = tt.elementwise_inline_asm "{SINK}{name}" '
-        f'{{constraints = "=r,r", packed_element = 1 : i32, pure = false}} {value} : {type_} -> {type_}'
-    )
 
 
 def registers_of(tensors: Bits, layout: LinearLayout, kernel: LoweredKernel, block: int = 0) -> Bits:

@@ -12,12 +12,12 @@ import pytest
 from bench.fuzz.command import unit_of
 from bench.fuzz.program import program_in
 from bench.fuzz.run import examine
+from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel, registers_of, sink
 from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.interpreter.function import FunctionOutcome
 from triton_linear.lowering.interpreter.simulate import SimulationError
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.support.functions import LOWERING, LoweredKernel, lower_kernel, registers_of, sink
 
 TARGETS = (
     "cuda:80",
