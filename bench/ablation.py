@@ -42,6 +42,7 @@ from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.plan import AssignmentPrice, assign
+from triton_linear.passes.attempts import prepare
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import unfit
@@ -51,7 +52,6 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.passes.staging.local import LowerLocal
-from triton_linear.pipeline import prepare
 from triton_linear.ptxas.registers import Assembler
 from triton_linear.tools.support import backend
 

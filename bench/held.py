@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from triton_linear import pipeline
 from triton_linear.dialect import bridge
 from triton_linear.lowering.target import targets
+from triton_linear.passes import attempts
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions import held
 
@@ -63,8 +63,8 @@ def aside(reason: str) -> Iterator[None]:
 def made_of(text: str, *, exact: bool, target: targets.Target) -> str:
     """A digest of what the passes make of a module; that of stock Triton's kernel is "stock"."""
     module = bridge.text_to_upstream(text, bridge.upstream_context())
-    options = pipeline.concerning(PipelineOptions(exact=exact), module)
-    prepared = pipeline.prepare(module, options, target)
+    options = attempts.concerning(PipelineOptions(exact=exact), module)
+    prepared = attempts.prepare(module, options, target)
     attempt = next(prepared.attempts(), None) if prepared.differs else None
     if attempt is None:
         return "stock"

@@ -27,7 +27,7 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.analysis.registers import estimate
-from triton_linear.pipeline import concerning
+from triton_linear.passes.attempts import concerning
 from triton_linear.ptxas.occupancy import MOST, resident
 from triton_linear.setting import Options
 from triton_linear.tools.support.backend import Lowered, lower

@@ -31,7 +31,7 @@ from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.analysis.registers import estimate
-from triton_linear.pipeline import concerning
+from triton_linear.passes.attempts import concerning
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.occupancy import MOST, resident
 from triton_linear.tools.support.backend import lower

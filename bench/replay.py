@@ -23,10 +23,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from triton_linear import pipeline
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.target import targets
+from triton_linear.passes import attempts
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline as passes_of
@@ -67,7 +67,7 @@ def examined(path: Path) -> tuple[str, dict[str, Any]]:
 
 def _made(text: str, target: targets.Target, asked: PipelineOptions) -> dict[str, Any]:
     module = bridge.text_to_upstream(text, bridge.upstream_context())
-    prepared = pipeline.prepare(module, pipeline.concerning(asked, module), target)
+    prepared = attempts.prepare(module, attempts.concerning(asked, module), target)
     attributes = module.operation.attributes
     clocks = [round(each.value, 1) for each in attributes[ll.ASSIGNED]] if ll.ASSIGNED in attributes else []
     code = digest(next(prepared.attempts()).text) if prepared.differs else STOCK
@@ -77,7 +77,7 @@ def _made(text: str, target: targets.Target, asked: PipelineOptions) -> dict[str
 def _changing(text: str, target: targets.Target) -> list[str]:
     """The passes that change a module, by default."""
     module = bridge.text_to_upstream(text, bridge.upstream_context())
-    options = pipeline.concerning(PipelineOptions(), module)
+    options = attempts.concerning(PipelineOptions(), module)
     if options is None:
         return []
     seen: list[str] = []

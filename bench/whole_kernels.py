@@ -22,9 +22,9 @@ from triton_linear.lowering.interpreter.function import STEP_LIMIT, Argument, Fu
 from triton_linear.lowering.interpreter.memory import Bits
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.attempts import concerning
 from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.pipeline import concerning
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import (
     DEFAULTS,

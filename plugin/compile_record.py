@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from triton_linear import garbage
+from triton_linear.dialect.interfaces import TritonModule
 from triton_linear.dialect.records import dataclass
-from triton_linear.interfaces import TritonModule
 from triton_linear.report import Outcome, PhaseClock, Report, ReportedConversion, ReportedGather
 
 if TYPE_CHECKING:

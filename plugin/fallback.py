@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
-from triton_linear.interfaces import Metadata
+from triton_linear.dialect.interfaces import Metadata
 from triton_linear.report import FallbackWarning
 from triton_linear.setting import Setting
 from triton_linear.user_passes import PassError

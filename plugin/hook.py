@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import environment, fallback, limited, unit_arguments
 from triton_linear.dialect import triton_versions
-from triton_linear.interfaces import Backend, Stages
+from triton_linear.dialect.interfaces import Backend, Stages
 from triton_linear.patch import Patch
 from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Given, Listener, Options, Setting, options_of, takes_options

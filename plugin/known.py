@@ -26,8 +26,8 @@ from triton_linear.report import TRITON, ReportedConversion, ReportedGather
 from triton_linear.setting import mlir_provider
 
 if TYPE_CHECKING:
+    from triton_linear.passes.attempts import Attempt, Prepared
     from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
-    from triton_linear.pipeline import Attempt, Prepared
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<place>:\d+:\d+(?: to (?:\d+)?:\d+)?)?')
 """A string. If `place` matches, the string is a file name, and `place` a location in that file. Other strings

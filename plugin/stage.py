@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 from triton_linear import fallback, known, limited, user_passes
 from triton_linear.compile_record import CompileRecord
 from triton_linear.decisions import kernel_digest, ptxas_version
+from triton_linear.dialect.interfaces import Compile, Metadata, TritonModule
 from triton_linear.fallback import UnknownTarget
-from triton_linear.interfaces import Compile, Metadata, TritonModule
 from triton_linear.kept import store
 from triton_linear.outlets import Outlets
 from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.screen import CONVERT, count_operations, has_short_rows, screened
 from triton_linear.report import Outcome, PhaseClock, ReportWarning
-from triton_linear.screen import CONVERT, count_operations, has_short_rows, screened
 from triton_linear.setting import Setting
 from triton_linear.user_passes import PassError, UserPass
 from triton_linear.variants import variant
@@ -333,10 +333,10 @@ class LLIRStage:
                     return self._first_that_fits(outcome, iter(outcome.made), src, metadata, record)
                 record.remarks = remarks
         with record.working("import"):
-            from triton_linear import pipeline
+            from triton_linear.passes import attempts
         upstream = self._take_upstream(src, record)
         with record.working("passes"):
-            prepared = pipeline.prepare(upstream, options, target)
+            prepared = attempts.prepare(upstream, options, target)
         if prepared.differs and (after_ours := [one for one in self.options.passes if one.when == "after"]):
             self._run_passes(after_ours, prepared.module, src.context, record)
         tried: list[known.TriedVersion] = []

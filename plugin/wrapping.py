@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from triton_linear import fallback, garbage
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect import triton_versions
-from triton_linear.interfaces import Backend, Metadata, Stages
+from triton_linear.dialect.interfaces import Backend, Metadata, Stages
 from triton_linear.setting import Setting
 
 if TYPE_CHECKING:

@@ -307,7 +307,7 @@ def import_all() -> None:
     with contextlib.suppress(ImportError):  # each compile reports it
         for name in (
             "stage",
-            "pipeline",
+            "passes.attempts",
             "ptxas.fences",
             "ptxas.registers",
             "ptxas.spills",

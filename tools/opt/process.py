@@ -91,11 +91,11 @@ def _process(
 ) -> None:
     from triton_linear.dialect import bridge
     from triton_linear.dialect.mlir_adapter import load_upstream
+    from triton_linear.passes.attempts import concerning
     from triton_linear.passes.framework.run import name_of
     from triton_linear.passes.pipeline import pipeline
     from triton_linear.passes.registry import PASSES
     from triton_linear.passes.upstream import DIALECTS
-    from triton_linear.pipeline import concerning
     from triton_linear.tools.opt.plugins import plugin_passes
     from triton_linear.tools.opt.printing import IRPrinter
     from triton_linear.tools.support import backend
@@ -204,9 +204,9 @@ def _emitted(
 
     `stock` is the module's text before the passes, which is compiled if the shared memory does not suffice.
     """
+    from triton_linear.passes.attempts import EXHAUSTED, Prepared
     from triton_linear.passes.conversions.stubs import StubError
     from triton_linear.passes.pipeline import rewritten
-    from triton_linear.pipeline import EXHAUSTED, Prepared
     from triton_linear.tools.support import compile as compiler
 
     if stage != "ttgir":

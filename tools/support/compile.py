@@ -30,12 +30,12 @@ from triton_linear.lowering.target.limits import MOST_REGISTERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.passes import wellformed
+from triton_linear.passes.attempts import Attempt, Prepared, concerning, prepare
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import PassFailure
-from triton_linear.pipeline import Attempt, Prepared, concerning, prepare
 from triton_linear.tools.support.backend import (
     FAILED,
     NOWHERE,

@@ -16,10 +16,10 @@ import pytest
 from assign_support import DATA, MODULES, upstream
 from exact_support import target_of
 
-from triton_linear import pipeline
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.lowering.target.targets import target
+from triton_linear.passes import attempts
 from triton_linear.passes.options import PipelineOptions
 
 RECORD = DATA.parent / "code.json"
@@ -34,7 +34,7 @@ def emitted() -> dict[str, str]:
     for path in MODULES:
         for exact in (False, True):
             root = upstream(path)
-            made = pipeline.prepare(root, PipelineOptions(exact=exact), target(target_of(root)))
+            made = attempts.prepare(root, PipelineOptions(exact=exact), target(target_of(root)))
             text = next(made.attempts()).text if made.differs else ""
             bare = re.sub(r"loc\([^\n]*\)$|^#loc.*$", "", text, flags=re.M)
             name = f"{path.relative_to(DATA).with_suffix('')}{' exact' if exact else ''}"

@@ -20,13 +20,13 @@ from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.assignment.assign import AssignLayouts
+from triton_linear.passes.attempts import prepare
 from triton_linear.passes.operations.names import CONVERT, REDUCE
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.reductions.held import held_values
 from triton_linear.passes.reductions.region import is_order_free
 from triton_linear.passes.reductions.split_reductions import SplitReductions
-from triton_linear.pipeline import prepare
 from triton_linear.tools.support import compile as compiler
 
 # Laws: every real module

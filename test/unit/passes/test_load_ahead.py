@@ -20,7 +20,7 @@ from triton_linear.passes.operations.names import LOAD
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.scheduling.load_ahead import LoadAhead, _has_registers
-from triton_linear.screen import screened
+from triton_linear.passes.screen import screened
 
 A, B = "tensor<512xi32, #a>", "tensor<512xi32, #b>"
 P, M = "tensor<512x!tt.ptr<i32>, #a>", "tensor<512xi1, #a>"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from assign_support import path_of
 
-from triton_linear import pipeline
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target.targets import target
+from triton_linear.passes import attempts
 from triton_linear.passes.conversions import outline, stubs
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
@@ -59,11 +59,11 @@ def question(frame: FrameType | None) -> Hashable:
     return asked["src"], asked["dst"], asked["element"].bits, asked["target"].name, asked.get("limit")
 
 
-def compiled(path: Path) -> tuple[pipeline.Prepared, list[pipeline.Attempt]]:
+def compiled(path: Path) -> tuple[attempts.Prepared, list[attempts.Attempt]]:
     """A module after a whole compile of the plugin: the passes, and every text that they may give."""
     module = bridge.text_to_upstream(path.read_text(), bridge.upstream_context(), path.name)
     gpu = target(module.operation.attributes["ttg.target"].value)
-    prepared = pipeline.prepare(module, pipeline.concerning(PipelineOptions(), module), gpu)
+    prepared = attempts.prepare(module, attempts.concerning(PipelineOptions(), module), gpu)
     return prepared, list(prepared.attempts())
 
 
@@ -119,7 +119,7 @@ def test_what_passes_decided_is_not_planned_for_stubs(name: str, monkeypatch: py
         monkeypatch.setattr(stubs, planner, again)
     module = bridge.text_to_upstream(path_of(name).read_text(), bridge.upstream_context(), name)
     gpu = target(module.operation.attributes["ttg.target"].value)
-    prepared = pipeline.prepare(module, PipelineOptions(), gpu)
+    prepared = attempts.prepare(module, PipelineOptions(), gpu)
     assert prepared.rewritten.stubs.keys() >= {
         found.stub for found in prepared.rewritten.conversions if found.stub is not None
     }

@@ -15,7 +15,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.shared_memory import LocalAccess, layouts
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.screen import screened
+from triton_linear.passes.screen import screened
 
 SHAPES = [("f16", (64, 64)), ("bf16", (32, 128)), ("f32", (32, 32)), ("f8E5M2", (128, 128)), ("f16", (16, 16))]
 

@@ -99,7 +99,8 @@ import plugin_support as support
 import triton_linear
 from plugin_support import transpose
 from triton.runtime import cache
-from triton_linear import hook, pipeline, stage
+from triton_linear import hook, stage
+from triton_linear.passes import attempts
 from triton_linear.ptxas import registers
 from triton_linear.lowering.emit import embed
 from triton_linear.passes.conversions.select import SelectLowering
@@ -149,7 +150,7 @@ def die_at(name):
 
 for owner, name, value in (
     (SelectLowering, "__call__", die),
-    (pipeline, "embed", die),
+    (attempts, "embed", die),
     (registers.Assembler, "cubin", die),
     (os, "replace", die_at(".ttgir")),
     (os, "replace", die_at(".cubin")),

@@ -24,10 +24,11 @@ from plugin_support import CUDA, assembly, compile_kernel, transpose, triton_sta
 from triton import knobs
 
 import triton_linear
-from triton_linear import compile_record, fallback, known, pipeline, setting, stage, wrapping
+from triton_linear import compile_record, fallback, known, setting, stage, wrapping
 from triton_linear.dialect import bridge, libtriton, mlir_adapter, sources
 from triton_linear.lowering.emit import calls
 from triton_linear.lowering.target import targets
+from triton_linear.passes import attempts
 from triton_linear.passes import pipeline as passes
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
@@ -60,7 +61,7 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "plans of stubs": (passes, "stubs_of"),
     "proof": (stubs, "refuted"),
     "emission": (calls, "emit_body"),
-    "embedding": (pipeline, "embed"),
+    "embedding": (attempts, "embed"),
     "what is known": (known.Known, "of"),
     "bridge: back": (bridge, "without_ll"),
     "bridge: back, text": (bridge, "printed"),
@@ -406,7 +407,7 @@ def test_a_very_large_module_takes_time_in_proportion() -> None:
         module = bridge.parse_triton(large(conversions), bridge.triton_context())
         begun = time.process_time()
         upstream = bridge.to_upstream(module, bridge.upstream_context())
-        made = pipeline.prepare(upstream, PipelineOptions(), targets.target("cuda:90"))
+        made = attempts.prepare(upstream, PipelineOptions(), targets.target("cuda:90"))
         assert made.differs
         bridge.parse_triton(next(made.attempts()).text, module.context)
         seconds.append(time.process_time() - begun)

@@ -15,9 +15,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import Language, make_backend
 
 import triton_linear
-from triton_linear import pipeline
 from triton_linear.dialect import bridge
 from triton_linear.lowering.target.targets import target
+from triton_linear.passes import attempts
 from triton_linear.report import Outcome, Report
 
 GPUS = {
@@ -122,6 +122,6 @@ def test_without_the_second_try_a_kernel_would_be_left(monkeypatch: pytest.Monke
     """That is what the tests above would show of a stage that gives up at once."""
     gpu = "hip:gfx942"
     most, (_, usual, least) = target(gpu).max_shared_bytes, scratch(gpu, False)
-    monkeypatch.setattr(pipeline, "LEAST_SCRATCH", usual)
+    monkeypatch.setattr(attempts, "LEAST_SCRATCH", usual)
     found = made(gpu, filled_kernel(gpu, most - least, 64, 64, False), {})
     assert found.report is not None and found.report.outcome is Outcome.LEFT

@@ -74,10 +74,10 @@ def test_child_that_another_thread_forks_meanwhile_collects() -> None:
 def test_no_garbage_is_collected_while_passes_run(tmp_path: object) -> None:
     script = (
         "import gc, triton, triton_linear\n"
-        "from triton_linear import pipeline\n"
+        "from triton_linear.passes import attempts\n"
         "from triton_linear.examples import specs\n"
         "from triton_linear.examples.spec import gpu_target\n"
-        "found, prepare = [], pipeline.prepare\n"
+        "found, prepare = [], attempts.prepare\n"
         "def watched(*arguments, **options):\n"
         "    count = lambda phase, info: found.append(phase)\n"
         "    gc.callbacks.append(count)\n"

@@ -12,7 +12,7 @@ from triton import knobs
 from triton.compiler import make_backend
 
 import triton_linear
-from triton_linear import pipeline
+from triton_linear.passes import attempts
 from triton_linear.report import Outcome, Report
 
 __all__ = ["fresh_plugin"]
@@ -167,7 +167,7 @@ def test_the_hook_answers_newer_tritons_with_a_key_and_a_hash(monkeypatch: pytes
 
 
 def test_a_kernel_without_conversions_goes_straight_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     with triton_linear.enabled(strict=True) as reports:
         compile_kernel(support.double)
     (report,) = reports

@@ -24,8 +24,9 @@ from triton.runtime._async_compile import AsyncCompileMode, active_mode
 from triton.runtime.jit import MockTensor
 
 import triton_linear
-from triton_linear import hook, pipeline, setting
+from triton_linear import hook, setting
 from triton_linear.dialect import sources
+from triton_linear.passes import attempts
 
 __all__ = ["fake_driver", "fresh_plugin"]
 
@@ -288,7 +289,7 @@ def test_turning_off_while_a_stage_runs(monkeypatch: pytest.MonkeyPatch) -> None
             others.append(pool.submit(compile_kernel, width=128).result())
         return support.fake_prepare(*args, **options)
 
-    monkeypatch.setattr(pipeline, "prepare", prepare)
+    monkeypatch.setattr(attempts, "prepare", prepare)
     triton_linear.install()
     assert is_ours(compile_kernel())
     assert [is_ours(kernel) for kernel in others] == [False]

@@ -24,9 +24,9 @@ from triton.runtime import driver as driver_config
 from triton.runtime.jit import MockTensor
 
 import triton_linear
-from triton_linear import pipeline
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.passes import attempts
 from triton_linear.passes.conversions import select
 from triton_linear.report import FallbackWarning, Outcome
 
@@ -213,13 +213,13 @@ def test_a_first_compile_imports_only_what_it_needs(tmp_path: Path) -> None:
 
 def test_the_scratch_limit_reaches_the_planners(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = []
-    run = pipeline.rewrite
+    run = attempts.rewrite
 
     def spy(module: Any, options: Any, *arguments: Any, **named: Any) -> Any:
         limits.append(options.scratch_limit)
         return run(module, options, *arguments, **named)
 
-    monkeypatch.setattr(pipeline, "rewrite", spy)
+    monkeypatch.setattr(attempts, "rewrite", spy)
     for limit in (None, 4096):
         with triton_linear.enabled(strict=True, scratch_limit=limit):
             assert compile_kernel(transpose).metadata.shared > 0

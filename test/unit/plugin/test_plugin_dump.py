@@ -48,12 +48,12 @@ def test_a_kernel_that_is_left_is_the_same_on_both_sides(tmp_path: Path) -> None
 
 
 def test_a_kernel_that_fails_is_written_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from triton_linear import pipeline
+    from triton_linear.passes import attempts
 
     def fail(*_: object, **__: object) -> Any:
         raise LookupError("tripped")
 
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     with pytest.raises(LookupError, match="tripped"):
         compiled(dump=str(tmp_path / "failed"), strict=True)
     assert len(list((tmp_path / "failed").iterdir())) == 2

@@ -15,7 +15,7 @@ from triton import knobs
 from triton.backends import backends
 
 import triton_linear
-from triton_linear import pipeline
+from triton_linear.passes import attempts
 from triton_linear.report import FallbackWarning, Outcome, ReportWarning
 
 __all__ = ["fresh_plugin"]
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("fresh_plugin")
 @pytest.mark.parametrize("target", [CUDA, HIP], ids=["cuda", "hip"])
 def test_a_failure_gives_the_stock_kernel_and_one_warning(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stock = compile_kernel(target=target)
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     triton_linear.install()
     with pytest.warns(FallbackWarning) as caught:
         ours = compile_kernel(target=target)
@@ -74,7 +74,7 @@ def test_a_module_of_ours_that_triton_cannot_lower_is_dropped(monkeypatch: pytes
 
 def test_strict_does_not_find_what_fell_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken, pytest.warns(FallbackWarning), triton_linear.enabled():
-        broken.setattr(pipeline, "prepare", fail)
+        broken.setattr(attempts, "prepare", fail)
         compile_kernel()
     with triton_linear.enabled(strict=True):
         assert is_ours(compile_kernel())
@@ -84,7 +84,7 @@ def test_missing_bindings_are_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     def prepare(*_: object, **__: object) -> Any:
         raise ModuleNotFoundError("No module named 'mlir'")
 
-    monkeypatch.setattr(pipeline, "prepare", prepare)
+    monkeypatch.setattr(attempts, "prepare", prepare)
     with pytest.warns(FallbackWarning, match="needs MLIR's Python bindings") as caught, triton_linear.enabled():
         compile_kernel()
     assert "bug" not in str(caught[0].message)
@@ -104,7 +104,7 @@ def test_an_unknown_target_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_stock_failing_too_is_stocks_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     nvidia = backends["nvidia"].compiler
 
     def broken(*_: object) -> Any:
@@ -144,7 +144,7 @@ def test_a_listener_that_raises_is_raised_when_strict() -> None:
 def test_a_listener_that_raises_hides_no_failure(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with (
@@ -160,7 +160,7 @@ def test_a_listener_that_raises_hides_no_failure(
 
 
 def test_the_concurrency_sanitizer_gets_the_stock_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     monkeypatch.setattr(knobs.compilation, "instrumentation_mode", "consan")
     stock = compile_kernel()
     with triton_linear.enabled(strict=True) as reports:
@@ -202,7 +202,7 @@ def limited(
         stages["llir"] = stage
         return None
 
-    monkeypatch.setattr(pipeline, "embed", embed)
+    monkeypatch.setattr(attempts, "embed", embed)
     monkeypatch.setattr(knobs.runtime, "add_stages_inspection_hook", claim)
     return tried
 
@@ -225,7 +225,7 @@ def test_scratch_kept_apart_beyond_its_budget_shares_its_bytes_again(monkeypatch
         made = support.fake_embed(module, stubs, target, apart=apart, sparing=sparing)
         return replace(made, budget=0 if apart else None)
 
-    monkeypatch.setattr(pipeline, "embed", embed)
+    monkeypatch.setattr(attempts, "embed", embed)
     with triton_linear.enabled() as reports:
         kernel = compile_kernel()
     assert tried == [(1024, True), (1024, False)]

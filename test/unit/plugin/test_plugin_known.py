@@ -22,10 +22,11 @@ from triton import knobs
 from triton.compiler import ASTSource
 
 import triton_linear
-from triton_linear import known, pipeline
+from triton_linear import known
 from triton_linear.hook import pinned
 from triton_linear.kept import assembly as decided
 from triton_linear.kept import store
+from triton_linear.passes import attempts
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.ptxas.registers import Assembler
 from triton_linear.setting import Options
@@ -103,7 +104,7 @@ def test_what_is_known_needs_no_passes(tmp_path: Path, monkeypatch: pytest.Monke
     kernel = written(tmp_path, "turned")
     first, report = made(kernel, target)
     assert "passes" in report.seconds
-    monkeypatch.setattr(pipeline, "prepare", no_passes)
+    monkeypatch.setattr(attempts, "prepare", no_passes)
     again, told = made(kernel, target)
     assert code(again) == code(first)
     assert facts(told) == facts(report)
@@ -116,7 +117,7 @@ def test_names_and_places_are_those_of_the_kernel_that_is_compiled(
     made(written(tmp_path, "turned"))
     other = written(tmp_path, "a_kernel_of_another_name", lines=7)
     wanted, report = made(other, cache=False)
-    monkeypatch.setattr(pipeline, "prepare", no_passes)
+    monkeypatch.setattr(attempts, "prepare", no_passes)
     found, told = made(other)
     assert code(found) == code(wanted)
     assert facts(told) == facts(report)

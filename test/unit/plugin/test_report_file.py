@@ -63,12 +63,12 @@ def test_a_line_has_the_whole_report(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_a_line_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from triton_linear import pipeline
+    from triton_linear.passes import attempts
 
     def fail(*_: object, **__: object) -> Any:
         raise LookupError("tripped")
 
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     with pytest.warns(triton_linear.FallbackWarning):
         lowered(SOURCE, CUDA, {}, {"report": tmp_path / "reports"})
     (line,) = lines(tmp_path / "reports")

@@ -26,8 +26,8 @@ from triton.runtime import driver
 from triton.runtime.jit import MockTensor
 
 import triton_linear
-from triton_linear import pipeline
 from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.passes import attempts
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.report import Outcome, Report
@@ -164,9 +164,9 @@ class Counted:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
-    found, prepare = Counted(), pipeline.prepare
+    found, prepare = Counted(), attempts.prepare
 
-    def counting(module: Any, *rest: Any, **options: Any) -> pipeline.Prepared:
+    def counting(module: Any, *rest: Any, **options: Any) -> attempts.Prepared:
         before = sum(op.name == CONVERT for op in operations(module.operation))
         made = prepare(module, *rest, **options)
         after = sum(
@@ -178,7 +178,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
         assert "ll.own" not in str(module)
         return made
 
-    monkeypatch.setattr(pipeline, "prepare", counting)
+    monkeypatch.setattr(attempts, "prepare", counting)
     yield found
     triton_linear.uninstall()
 

@@ -28,7 +28,7 @@ from triton_linear.tools.support.script import FakeDriver
 
 if TYPE_CHECKING:
     from triton_linear.lowering.emit.embed import Embedded
-    from triton_linear.pipeline import Prepared
+    from triton_linear.passes.attempts import Prepared
 
 MARK = "put there by the plugin"
 COMMENT = f'llvm.inline_asm has_side_effects asm_dialect = att "// {MARK}", "" : () -> ()'
@@ -96,10 +96,10 @@ class FakePlan:
 
 def fake_prepare(module: Any, options: Any, target: Any, *, seen: int | None = None) -> Prepared:
     """The module as it is, said to hold one conversion of ours."""
-    from triton_linear import pipeline
     from triton_linear.dialect.linear_layout import LinearLayout
     from triton_linear.lowering.plan.element import element_type
     from triton_linear.lowering.plan.stubs import ConversionStub
+    from triton_linear.passes import attempts
     from triton_linear.passes.framework.plans import DecidedConversion
     from triton_linear.passes.framework.run import PipelineRun
     from triton_linear.passes.pipeline import Rewritten
@@ -110,7 +110,7 @@ def fake_prepare(module: Any, options: Any, target: Any, *, seen: int | None = N
     stub = ConversionStub("stand_in", layout, layout, element_type("f32"), plan)
     found = DecidedConversion("here", "A", "B", plan.kind, plan.summary(), stub=stub.symbol)
     rewritten = Rewritten(PipelineRun.of_nothing(), {stub.symbol: stub}, (found,))
-    return pipeline.Prepared(module, target, options, rewritten, differs=True)
+    return attempts.Prepared(module, target, options, rewritten, differs=True)
 
 
 def fake_embed(module: Any, stubs: Any, target: Any, *, apart: bool, sparing: bool) -> Embedded:
@@ -138,9 +138,9 @@ def use_fakes() -> None:
     convert = LLIRStage._convert
 
     def with_fakes(*arguments: Any) -> Any:
-        from triton_linear import pipeline
+        from triton_linear.passes import attempts
 
-        vars(pipeline).update(FAKES)
+        vars(attempts).update(FAKES)
         return convert(*arguments)
 
     LLIRStage._convert = with_fakes  # type: ignore[method-assign]
@@ -160,11 +160,11 @@ def assembly_in_worker() -> str:
 @pytest.fixture
 def fresh_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty cache, the stand-ins in place, and the plugin off before and after."""
-    from triton_linear import pipeline
+    from triton_linear.passes import attempts
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     for name, fake in FAKES.items():
-        monkeypatch.setattr(pipeline, name, fake)
+        monkeypatch.setattr(attempts, name, fake)
     yield
     triton_linear.uninstall()
     left_open = [hook._state.blocks.pop() for _ in tuple(hook._state.blocks)]

@@ -14,11 +14,11 @@ from cluster_marks import ordered, unordered
 
 from bench.fuzz.partitions import examine_partitions, partitions_text
 from bench.fuzz.program import Convert, Program
-from triton_linear import pipeline
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.calls import CallWriter
 from triton_linear.lowering.emit.embed import Embedded
 from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.passes import attempts
 from triton_linear.tools import cli
 from triton_linear.tools.support.compile import LOWERING, Compilation, compile_text
 from triton_linear.tools.verify.command import check
@@ -299,7 +299,7 @@ def test_our_stores_wait_for_loads_of_other_ctas(gpu: str, monkeypatch: pytest.M
     compilation = compiled(text, gpu)
     assert [found.conversion.kind for found in check(compilation)] == ["cta-shared"]
     assert "RCsbl" in steps(ptx_of(compilation))
-    embed = pipeline.embed
+    embed = attempts.embed
 
     def without_marks(*arguments: Any, **options: Any) -> Embedded:
         made = embed(*arguments, **options)
@@ -307,7 +307,7 @@ def test_our_stores_wait_for_loads_of_other_ctas(gpu: str, monkeypatch: pytest.M
         assert count == 2
         return replace(made, text=text)
 
-    monkeypatch.setattr(pipeline, "embed", without_marks)
+    monkeypatch.setattr(attempts, "embed", without_marks)
     assert "RCsbl" not in steps(ptx_of(compiled(text, gpu)))
 
 

@@ -11,11 +11,11 @@ import pytest
 from assign_support import DATA, MODULES, path_of
 from filled_kernels import filled_kernel
 
-from triton_linear import pipeline
 from triton_linear.dialect import bridge, libtriton
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.target import targets
+from triton_linear.passes import attempts
 from triton_linear.setting import Options, Setting
 from triton_linear.stage import LLIRStage
 from triton_linear.tools.opt import command as opt
@@ -164,23 +164,23 @@ def test_what_the_plugin_touches(
     assert check(path, tmp_path, monkeypatch) == touched
 
 
-def attempts(monkeypatch: pytest.MonkeyPatch, budget: int | None = None) -> list[bool]:
+def kept_apart(monkeypatch: pytest.MonkeyPatch, budget: int | None = None) -> list[bool]:
     """Whether scratch was kept apart in each text that is made; `budget`: what it may take then."""
     found: list[bool] = []
-    embed = pipeline.embed
+    embed = attempts.embed
 
     def counted(*arguments: Any, apart: bool, sparing: bool) -> Any:
         found.append(apart)
         made = embed(*arguments, apart=apart, sparing=sparing)
         return made if budget is None or not apart else replace(made, budget=budget)
 
-    monkeypatch.setattr(pipeline, "embed", counted)
+    monkeypatch.setattr(attempts, "embed", counted)
     return found
 
 
 def test_scratch_that_is_apart_beyond_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second attempt on every road."""
-    tried = attempts(monkeypatch, budget=0)
+    tried = kept_apart(monkeypatch, budget=0)
     assert check(path_of("attention_fp8"), tmp_path, monkeypatch)
     assert tried == [True, False] * 3
 
@@ -193,7 +193,7 @@ def full(room: int) -> str:
 
 def test_memory_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last attempt on every road."""
-    tried = attempts(monkeypatch)
+    tried = kept_apart(monkeypatch)
     path = tmp_path / "k.ttgir"
     path.write_text(full(room=4096))
     assert check(path, tmp_path, monkeypatch)

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from tool_modules import ATTRIBUTES, HEADER, module_of
 
-from triton_linear import __version__, pipeline
+from triton_linear import __version__
 from triton_linear.dialect.locations import position
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.emit.embed import Embedded
+from triton_linear.passes import attempts
 from triton_linear.tools import cli
 from triton_linear.tools.demo import COUNTED, counts
 from triton_linear.tools.opt import command as opt
@@ -319,14 +320,14 @@ class TestVerify:
     def test_code_that_is_changed_in_the_module_is_found_wrong(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
-        stock = pipeline.embed
+        stock = attempts.embed
 
         def broken(*arguments: Any, **more: Any) -> Embedded:
             text = stock(*arguments, **more).text
             assert "nvvm.shfl.sync bfly" in text or "nvvm.shfl.sync idx" in text
             return Embedded(text.replace("llvm.xor", "llvm.or"))
 
-        monkeypatch.setattr(pipeline, "embed", broken)
+        monkeypatch.setattr(attempts, "embed", broken)
         (tmp_path / "k.ttgir").write_text(module_of("kernel"))
         assert cli.main(["verify", str(tmp_path / "k.ttgir"), "--no-assign", "--no-reductions"]) == 1
         lines = capsys.readouterr().out.splitlines()

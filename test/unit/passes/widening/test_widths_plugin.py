@@ -14,7 +14,7 @@ from plugin_support import fail
 from triton.compiler import ASTSource
 
 import triton_linear
-from triton_linear import pipeline
+from triton_linear.passes import attempts
 from triton_linear.passes.widening import claims
 from triton_linear.report import FallbackWarning, Outcome
 
@@ -60,7 +60,7 @@ def test_a_kernel_without_conversions_gets_wider_accesses() -> None:
 
 @pytest.mark.parametrize("given", [source(16), source(1), source(8)], ids=["long", "flat", "a vector"])
 def test_nothing_is_imported_where_rows_are_long(given: ASTSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "prepare", fail)
+    monkeypatch.setattr(attempts, "prepare", fail)
     _, report = compiled(given)
     assert (report.outcome, report.error) == (Outcome.NOTHING_TO_DO, None)
 

@@ -20,11 +20,12 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource, make_backend
 
 import triton_linear
-from triton_linear import pipeline, wrapping
+from triton_linear import wrapping
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.hook import pinned
 from triton_linear.kept import store
 from triton_linear.lowering.target.targets import target as target_called
+from triton_linear.passes import attempts
 from triton_linear.ptxas import registers
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.registers import Assembler
@@ -308,7 +309,7 @@ def test_what_comparing_has_shown_is_kept(
     kernel, (report,) = compiled()
     assert kernel.asm["cubin"] == codes[taken] and codes[0] in asked
     with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "prepare", None)
+        patched.setattr(attempts, "prepare", None)
         asked.clear()
         again, (told,) = compiled()
         assert set(asked) == ({codes[1]} if taken else set())

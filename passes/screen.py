@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from triton_linear.interfaces import Operation, TritonModule
+from triton_linear.dialect.interfaces import Operation, TritonModule
 from triton_linear.passes.options import PipelineOptions
 
 CONVERT, GATHER, REDUCE, SCAN = "ttg.convert_layout", "tt.gather", "tt.reduce", "tt.scan"

@@ -23,7 +23,7 @@ from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Decid
 from triton_linear.passes.framework.run import PipelineRun
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import Rewritten, rewrite
-from triton_linear.screen import GLOBAL_ACCESSES, are_short, screened
+from triton_linear.passes.screen import GLOBAL_ACCESSES, are_short, screened
 
 Decided = TypeVar("Decided", DecidedConversion, DecidedGather)
 
