@@ -37,7 +37,7 @@ from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.ptxas import advice, registers
+from triton_linear.ptxas import occupancy, registers
 from triton_linear.report import FallbackWarning, Outcome
 
 PLACES: Mapping[str, tuple[Any, str]] = {
@@ -196,7 +196,7 @@ def above_a_jump() -> Any:
     return assembled(occupancy=False)
 
 
-@pytest.mark.parametrize(("module", "name"), [(registers, "usage"), (advice, "bound")])
+@pytest.mark.parametrize(("module", "name"), [(registers, "usage"), (occupancy, "bound")])
 def test_an_error_about_registers(
     module: ModuleType, name: str, above_a_jump: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
