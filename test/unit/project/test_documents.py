@@ -6,15 +6,21 @@ import contextlib
 import doctest
 import importlib
 import io
+import itertools
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
+from triton_linear import environment
+from triton_linear.tools import cli
+from triton_linear.tools.opt import arguments as opt_arguments
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = {
@@ -202,6 +208,45 @@ def test_the_page_of_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert re.search(r"^transpose +cuda:90 +1 +1 ", printed, re.M), printed
     assert re.search(r"^1 kernels, .* MiB, packed into kernels\.tar\.gz$", printed, re.M), printed
     json.loads(re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.M)[0])
+
+
+PAGES = [path for path in DOCUMENTS if path.name != "CHANGELOG.md" and "results" not in path.parts]
+FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_is_shown_is_taken(path: Path) -> None:
+    """Commands of this package parse, with all their options; values of the variable are read; Python and JSON
+    are no other language. What runs without a GPU, others run."""
+    for language, body in FENCED.findall(path.read_text()):
+        if language == "python" and not body.startswith(">>>"):
+            compile(body, path.name, "exec")
+        elif language == "json":
+            json.loads(body)
+        elif language in ("", "sh", "console"):
+            for line in body.replace("\\\n", " ").splitlines():
+                assert_taken(line)
+
+
+def assert_taken(line: str) -> None:
+    """The command on a line, if it is one of this package's, is no wrong command line."""
+    if not re.match(r"(\$ )?([A-Z_]+=\S+ )*(triton-linear\S*|TRITON_LINEAR=)", line) or re.search(
+        r" \[|\$\(", line
+    ):
+        return  # printed text, or a form with parts that may be left out
+    words = shlex.split(line.removeprefix("$ "), comments=True)
+    while "=" in words[0] and not words[0].startswith("-"):
+        name, _, value = words.pop(0).partition("=")
+        if name == "TRITON_LINEAR":
+            environment.parse(value)
+    command = list(itertools.takewhile(lambda word: word not in ("|", ">", ";", "&&"), words[1:]))
+    try:
+        if words[0] == "triton-linear":
+            assert cli.parser().parse_known_args(command)[1] == [], line
+        elif words[0] == "triton-linear-opt":
+            opt_arguments.parse_arguments(command)
+    except SystemExit as ended:
+        assert ended.code == 0, line
 
 
 def script_of(page: str) -> str:
