@@ -25,7 +25,10 @@ from triton_linear.dialect.mlir_adapter import (
     text_of,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.operations.names import CONSTANT, CONVERT
+from triton_linear.passes.analysis.effects import is_volatile
+from triton_linear.passes.analysis.flow import BOUNDS
+from triton_linear.passes.analysis.writes import Writes
+from triton_linear.passes.operations.names import CONSTANT, CONVERT, FOR, LOAD, YIELD
 from triton_linear.passes.operations.table import named
 
 
@@ -35,14 +38,22 @@ class NotEquivalent(Exception):
 
 @dataclass
 class Numbering:
-    """Numbers values; modules that are to be compared share one. `erased`: values that get the number of
-    others, as the results of conversions do. `shown`: the types that values are to count with. `moved`: the
-    names of operations that may be at other places; that nothing stands in their way is for the pass to see."""
+    """Numbers values; modules that are to be compared share one.
+
+    erased: values that get the number of others, as the results of conversions do. shown: the types that values
+    are to count with. loads_move: loads may be at other places, unless what they read may be written before.
+    carried: new arguments of loops, each with the value of the body that it was shown to equal in each
+    iteration; that value is there in both modules.
+    """
 
     known: dict[Hashable, int] = field(default_factory=dict)
     erased: Mapping[Value, Value] = field(default_factory=dict)
     shown: Mapping[Value, Type] = field(default_factory=dict)
-    moved: frozenset[str] = frozenset()
+    loads_move: bool = False
+    carried: dict[Value, Value] = field(default_factory=dict)
+    numbers: dict[Value, int] = field(default_factory=dict)
+    given: dict[Value, int] = field(default_factory=dict)
+    writes: Writes | None = None
     types: dict[Type, Hashable] = field(default_factory=dict)
     rest: Iterator[tuple[Operation, str, str]] = field(default_factory=lambda: iter(()))
     """Operations that are still to come, in the order they are written, each with its name and attributes."""
@@ -59,7 +70,10 @@ class Numbering:
     def of(self, root: Operation) -> Hashable:
         """What `root` computes: equal for two modules only if they compute the same."""
         self.rest = iter(printed_operations(root))
-        return self._effects(root, {}, ())
+        self.writes = Writes.of(operations(root)) if self.loads_move else None
+        self.given = {argument: self.numbers[value] for argument, value in self.carried.items()}
+        self.numbers = {}
+        return self._effects(root, ())
 
     def _number(self, key: Hashable) -> int:
         return self.known.setdefault(key, len(self.known))
@@ -76,16 +90,17 @@ class Numbering:
             known = self.types[type_] = self._number(bare)
         return known
 
-    def _effects(self, op: Operation, numbers: dict[Value, int], path: tuple[int, ...]) -> Hashable:
+    def _effects(self, op: Operation, path: tuple[int, ...]) -> Hashable:
         return tuple(
-            self._block(block, numbers, (*path, index))
+            self._block(block, (*path, index))
             for index, block in enumerate(block for region in op.regions for block in region.blocks)
         )
 
-    def _block(self, block: Block, numbers: dict[Value, int], path: tuple[int, ...]) -> Hashable:
+    def _block(self, block: Block, path: tuple[int, ...]) -> Hashable:
+        numbers = self.numbers
         for argument in block.arguments:
-            place = "argument", path, argument.arg_number, self._without_encoding(argument.type)
-            numbers[argument] = self._number(place)
+            place = "argument", path, argument.arg_number, self._without_encoding(self._type_of(argument))
+            numbers[argument] = self.given[argument] if argument in self.given else self._number(place)
         effects: list[Hashable] = []
         # A walk has found them. The bindings would look for a Python class of each, which loads its dialect.
         for _ in range(len(block.operations)):
@@ -97,19 +112,43 @@ class Numbering:
                 continue
             if self.erased and results and results[0] in self.erased:
                 numbers.update((result, numbers[self.erased[result]]) for result in results)
+                for _ in operations(op)[1:] if len(op.regions) else ():
+                    next(self.rest)
                 continue
             operands = tuple([numbers[operand] for operand in op.operands])
+            if self.given and name in (FOR, YIELD):
+                operands, results = self._without_given(op, operands, results)
             types = tuple([self._without_encoding(self._type_of(result)) for result in results])
             key = name, self._attributes(name, op, attributes), operands, types
             known = named(name)
-            pure = known.recomputed or (known.elementwise and len(op.regions) == 0) or name in self.moved
+            pure = (
+                known.recomputed or (known.elementwise and len(op.regions) == 0) or self._is_free_load(op, name)
+            )
             # What is not pure is an event of its own, told apart from its like by its place.
             number = self._number(key if pure else (path, len(effects), key))
             for index, result in enumerate(results):
                 numbers[result] = number if pure and index == 0 else self._number((number, index))
             if not pure:
-                effects.append((number, self._effects(op, numbers, (*path, len(effects)))))
+                effects.append((number, self._effects(op, (*path, len(effects)))))
         return tuple(effects)
+
+    def _is_free_load(self, op: Operation, name: str) -> bool:
+        """True if a load reads the same at any place before the next write."""
+        writes = self.writes
+        return writes is not None and name == LOAD and not is_volatile(op) and not writes.may_precede(op)
+
+    def _without_given(
+        self, op: Operation, operands: tuple[int, ...], results: list[Value]
+    ) -> tuple[tuple[int, ...], list[Value]]:
+        """The operands and results of a loop, or of what ends its body, without those of arguments that are
+        known."""
+        loop, before = (op, BOUNDS) if op.name == FOR else (op.parent.operation, 0)
+        if loop.name != FOR:
+            return operands, results
+        carried = list(loop.regions[0].blocks[0].arguments)[1:]
+        own = [number for number, argument in enumerate(carried) if argument not in self.given]
+        kept = *operands[:before], *(operands[before + number] for number in own)
+        return kept, [results[number] for number in own] if results else results
 
     def _attributes(self, name: str, op: Operation, printed: str) -> Hashable:
         """All attributes of an operation. A constant says its type once more, there they are taken apart."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.flow import reached
 from triton_linear.passes.operations.names import CALL, FUNCTION
+from triton_linear.passes.operations.table import name_of
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Only the callers of a function determine which warps arrive at a barrier in it."""
@@ -38,11 +38,9 @@ class PartialCode:
         present = False
         for op in ops:
             present = present or op.name == WARP_SPECIALIZE
-            if op.name != CALL:
+            if name_of(op) != CALL:  # emitted code replaces that of a gather
                 continue
             callee = op.attributes["callee"].value
-            if callee.startswith(GATHER_PREFIX):  # emitted code replaces this call
-                continue
             specialised, function = _surroundings(op)
             if specialised:
                 called.append(callee)

@@ -7,7 +7,7 @@ as different memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Type, Value, producers_of
@@ -17,7 +17,7 @@ from triton_linear.passes.analysis.effects import is_impure_code
 from triton_linear.passes.analysis.flow import handed_on, reached
 from triton_linear.passes.analysis.places import Places
 from triton_linear.passes.operations.names import CALL, FUNCTION, LOOPS
-from triton_linear.passes.operations.table import named
+from triton_linear.passes.operations.table import facts, name_of, named
 
 _POINTERS = ("!tt.ptr", "!tt.tensordesc")
 
@@ -86,20 +86,17 @@ class Writes:
     unordered: bool = False
 
     @classmethod
-    def of(cls, ops: Sequence[Operation], harmless: Container[Operation]) -> Writes:
-        """The writes among `ops`, all operations of a module in their order. `harmless`: calls that write
-        nothing to global memory."""
+    def of(cls, ops: Sequence[Operation]) -> Writes:
+        """The writes among `ops`, all operations of a module in their order."""
         found, functions = cls(Places(ops), Pointers(producers_of(ops))), 0
         for number, op in enumerate(ops):
-            if op in harmless:
-                continue
-            if op.name == CALL or is_impure_code(op):
+            if name_of(op) == CALL or is_impure_code(op):
                 found.first.setdefault(None, number)
             elif op.name == FUNCTION:
                 blocks = len(op.regions[0].blocks)
                 functions += blocks > 0
                 found.unordered |= functions > 1 or blocks > 1
-            elif named(op.name).writes:
+            elif facts(op).writes:
                 for value in filter(found.pointers.is_one, op.operands):
                     for origin in found.pointers.origins(value):
                         found.first.setdefault(origin, number)

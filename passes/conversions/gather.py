@@ -16,6 +16,7 @@ from triton_linear.dialect.mlir_adapter import (
     RankedTensorType,
     StringAttr,
     Type,
+    UnitAttr,
     Value,
 )
 from triton_linear.dialect.records import dataclass
@@ -268,7 +269,10 @@ class _Stubs:
         self.plans.gathers.append(
             DecidedGather(str(gather.location), *types, kind, detail, symbol, function_of(gather))
         )
-        attributes = {"callee": FlatSymbolRefAttr.get(symbol, gather.context)}
+        attributes = {
+            "callee": FlatSymbolRefAttr.get(symbol, gather.context),
+            ll.GATHER: UnitAttr.get(gather.context),
+        }
         if ll.RESULTS in gather.attributes and type_ == before.type:
             attributes[ll.RESULTS] = gather.attributes[ll.RESULTS]
         result = made(CALL, [way.source, way.index], type_, gather, gather.location, attributes)

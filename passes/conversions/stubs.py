@@ -23,7 +23,7 @@ from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import Plans
-from triton_linear.passes.operations.names import CALL, FUNCTION
+from triton_linear.passes.operations.names import FUNCTION
 
 CONVERSION_PREFIX = "__ll_cvt_"
 REGISTERS: Final = (ll.ACCUMULATORS, ll.LOOSE, ll.UNPACKS)
@@ -51,17 +51,6 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
         check(stub, target)
         found[name] = stub
     return found
-
-
-def gather_calls(ops: Iterable[Operation]) -> frozenset[Operation]:
-    """The calls of gathers among `ops`."""
-    calls = [op for op in ops if op.name == CALL]
-    if not calls:
-        return frozenset()
-    stubs = {
-        op.attributes["sym_name"].value for op in ops if op.name == FUNCTION and ll.GATHER in op.attributes
-    }
-    return frozenset(op for op in calls if op.attributes["callee"].value in stubs)
 
 
 def check(stub: Stub, target: Target) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.passes.operations import arithmetic, control
 from triton_linear.passes.operations.arithmetic import ARITHMETIC
 from triton_linear.passes.operations.chip_memory import CHIP_MEMORY
@@ -49,11 +49,9 @@ def named(name: str) -> Facts:
 
 
 def name_of(op: Operation) -> str:
-    """The name of an operation; of a call that stands for a gather, `tt.gather`."""
+    """The name of an operation; of a call that stands for a gather, and has `ll.gather`, `tt.gather`."""
     name: str = op.name
-    if name == CALL and op.attributes["callee"].value.startswith(GATHER_PREFIX):
-        return GATHER
-    return name
+    return GATHER if name == CALL and ll.GATHER in op.attributes else name
 
 
 def facts(op: Operation) -> Facts:

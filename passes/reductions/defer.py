@@ -19,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.equivalence import attributes_alone
+from triton_linear.passes.analysis.equivalence import Numbering, attributes_alone
 from triton_linear.passes.analysis.flow import BOUNDS, terminator
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
@@ -113,7 +113,9 @@ class DeferReductions(Pass):
                     continue
                 text = "the loop adds up what each thread has, and the reduction moves behind it"
                 diagnostics.remark(found.reduction, text)
-                _defer(found)
+                numbering = Numbering(erased={found.reduction.results[0]: found.reduction.operands[0]})
+                with numbering.same(op, "a reduction behind its loop"):
+                    numbering.erased, numbering.shown = _defer(found)
                 done = True
         if done:
             op.attributes[ll.DEFERRED] = UnitAttr.get(op.context)
@@ -184,8 +186,13 @@ def _is_number(value: Value) -> bool:
     return isinstance(attribute, FloatAttr) and not math.isnan(attribute.value)
 
 
-def _defer(found: Deferred) -> None:
-    """Rewrite the loop."""
+def _defer(found: Deferred) -> tuple[dict[Value, Value], dict[Value, Type]]:
+    """Rewrite the loop.
+
+    Ensures: without the reductions, before and behind, the module is what it was without its own. Returns what
+    stands for what in that: partial results for what is reduced, the identity for what the loop was given, and
+    the total for what it gave; and the types that these had.
+    """
     loop, combination, reduction = found.loop, found.combination, found.reduction
     given = loop.operands[BOUNDS + found.carried]
     carried = loop.regions[0].blocks[0].arguments[1 + found.carried]
@@ -199,12 +206,14 @@ def _defer(found: Deferred) -> None:
         partial = writer.reshaped(partial, found.cut.shape, found.cut.encoding)
     for axis in found.cut.inside:
         (partial,) = writer.reduced([partial], axis)
+    erased = _steps(partial, reduction.operands[0])
     (whole,) = writer.reduced([partial], found.cut.axis)
     proof.check(reduction, [whole])
     last = whole.owner.operation
     type_ = partial.type
     value = {"value": _identities(type_, combination.name)}
-    loop.operands[BOUNDS + found.carried] = made(CONSTANT, [], type_, loop, reduction.location, value)
+    start = made(CONSTANT, [], type_, loop, reduction.location, value)
+    loop.operands[BOUNDS + found.carried] = start
     for value in (carried, result):
         value.set_type(type_)
 
@@ -226,6 +235,17 @@ def _defer(found: Deferred) -> None:
         user.operands[number] = total
     combination.erase()
     reduction.erase()
+    erased |= {start: given, whole: result, total: result}
+    return erased, dict.fromkeys((carried, result, sums), wanted)
+
+
+def _steps(value: Value, source: Value) -> dict[Value, Value]:
+    """The values between `source` and `value`, each with `source`."""
+    found: dict[Value, Value] = {}
+    while value != source:
+        found[value] = source
+        value = value.owner.operation.operands[0]
+    return found
 
 
 def _identities(type_: Any, name: str) -> DenseElementsAttr:

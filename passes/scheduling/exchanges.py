@@ -9,7 +9,7 @@ from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.passes.analysis.effects import computes, is_volatile
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import named
+from triton_linear.passes.operations.table import facts, name_of
 
 _COMBINES = frozenset({names.REDUCE, names.SCAN})
 _SHARED = frozenset({names.LOCAL_ALLOC, names.LOCAL_LOAD, names.LOCAL_STORE})
@@ -20,7 +20,7 @@ def lets_pass(op: Operation) -> bool:
     """True if a load may come before an operation that comes before it in the block."""
     if op.name == names.LOAD:
         return not is_volatile(op)
-    return named(op.name).loads_pass or computes(op)
+    return facts(op).loads_pass or computes(op)
 
 
 def is_exchange(op: Operation, looped: bool, pass_: PassRun) -> bool:
@@ -32,4 +32,4 @@ def is_exchange(op: Operation, looped: bool, pass_: PassRun) -> bool:
     if op.name in _COMBINES and looped:
         layout, axis = pass_.layouts.of(op.operands[0].type), op.attributes["axis"].value
         return not isinstance(layout, LinearLayout) or any(basis[axis] for basis in dict(layout.bases)[WARP])
-    return bool(op.name == names.GATHER) or (looped and op.name in _SHARED)
+    return name_of(op) == names.GATHER or (looped and op.name in _SHARED)

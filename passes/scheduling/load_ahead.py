@@ -23,10 +23,10 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.effects import is_pure
+from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.flow import BOUNDS, reached
 from triton_linear.passes.analysis.registers import BESIDE, live_by_place
 from triton_linear.passes.analysis.writes import Writes
-from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.building import create, made
@@ -34,19 +34,15 @@ from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.planning import find_target, target_field, unfit, warps_of
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
+from triton_linear.passes.scheduling import induction
 from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
+from triton_linear.passes.scheduling.induction import SEGMENTS, attributes_of, less
 
 _PASSED = frozenset({names.STORE, names.IF, names.YIELD})
 """Operations that a load may pass, besides those of `exchanges.lets_pass`."""
 _WAIT = "ttg.async_wait"
 """Has a barrier."""
 _OTHERS = "tt.extern_elementwise"
-_UNSIGNED = "unsignedCmp"
-_SLT, _ULT = 2, 6
-"""The predicates of `arith.cmpi` for "less", of signed numbers and of unsigned ones."""
-_OF_LOADS = ("isVolatile", "cache", "evict", "cachePolicy", "boundaryCheck", "padding")
-"""The attributes that loads have by definition, in any release."""
-_SEGMENTS = "operandSegmentSizes"
 _MASKED, _WITH_OTHER = "array<i32: 1, 1, 0>", "array<i32: 1, 1, 1>"
 
 
@@ -101,24 +97,29 @@ class LoadAhead(Pass):
         gpu = find_target(self.name, op, self.target, pass_)
         if gpu is None or gpu.policy.warps_ahead > gpu.resident_warps:
             return False
-        gathers = gather_calls(ops)
-        bodies = [_Body.of(each, gathers, pass_) for each in loops]
+        bodies = [_Body.of(each, pass_) for each in loops]
         found = [body for body in bodies if body is not None and body.exchange is not None]
-        writes = Writes.of(ops, gathers) if found else None
+        writes = Writes.of(ops) if found else None
         advances = [_Advance.of(body, writes) for body in found if writes is not None]
         advances = [advance for advance in advances if advance.loads]
         live = live_by_place(op) if advances else {}
         most, warps = max(live.values(), default=0.0), warps_of(op)
-        changed = False
+        fitting = []
         for advance in advances:
             after = max(most, advance.words(live, pass_))
             fits = _has_registers(after, warps, gpu)
             advance.remark(most, after, fits)
             if fits:
-                advance.rewrite()
-                changed = True
-        if not changed:
+                fitting.append(advance)
+        if not fitting:
             return False
+        numbering = Numbering(loads_move=True)
+        with numbering.same(op, "loads an iteration ahead"):
+            for advance in fitting:
+                numbering.carried |= advance.rewrite()
+            induction.check(numbering.carried)
+        for loaded in numbering.carried.values():
+            loaded.owner.erase()
         op.attributes[ll.EARLY] = UnitAttr.get(op.context)
         return None
 
@@ -138,8 +139,8 @@ def _inside(body: Sequence[Operation]) -> Iterator[Operation]:
                     yield from _inside([view.operation for view in block.operations])
 
 
-def _is_passed(op: Operation, gathers: frozenset[Operation]) -> bool:
-    return op.name in _PASSED or op in gathers or (op.name not in names.DOTS and lets_pass(op))
+def _is_passed(op: Operation) -> bool:
+    return op.name in _PASSED or (op.name not in names.DOTS and lets_pass(op))
 
 
 def _repeats(op: Operation) -> bool:
@@ -152,11 +153,6 @@ def _repeats(op: Operation) -> bool:
     return len(op.results) == 1 and (
         known.recomputed or op.name == names.TRANS or (is_pure(op) and op.name != _OTHERS)
     )
-
-
-def _attributes(op: Operation, defined: Sequence[str]) -> dict[str, Attribute]:
-    """The attributes of an operation: those among `defined`, which the bindings do not list, and all others."""
-    return dict(op.attributes) | {name: op.attributes[name] for name in defined if name in op.attributes}
 
 
 @dataclass
@@ -181,8 +177,8 @@ class _Body:
         self.numbers = {argument: number for number, argument in enumerate(self.block.arguments)}
 
     @classmethod
-    def of(cls, loop: Operation, gathers: frozenset[Operation], pass_: PassRun) -> _Body | None:
-        """The body of a loop; None if it is another one. gathers: calls of gathers."""
+    def of(cls, loop: Operation, pass_: PassRun) -> _Body | None:
+        """The body of a loop; None if it is another one."""
         block = loop.regions[0].blocks[0]
         ops = [view.operation for view in block.operations]
         if not any(op.name == names.LOAD for op in ops):
@@ -190,10 +186,10 @@ class _Body:
         exchange = None
         for op in ops:
             inside = list(_inside([op]))
-            if not all(_is_passed(each, gathers) for each in inside):
+            if not all(map(_is_passed, inside)):
                 return None
             if exchange is None and any(
-                each in gathers or each.name == _WAIT or is_exchange(each, True, pass_) for each in inside
+                each.name == _WAIT or is_exchange(each, True, pass_) for each in inside
             ):
                 exchange = op
         return cls(loop, block, ops, exchange)
@@ -271,8 +267,11 @@ class _Advance:
             done = "an iteration ahead" if fits else "not an iteration ahead: too few warps would stay resident"
             diagnostics.remark(self.body.loop, f"{loads} of the loop {done}, with an estimated {registers}")
 
-    def rewrite(self) -> None:
-        """Carry what the loads load: in front of the loop for its first iteration, in each for the next."""
+    def rewrite(self) -> dict[Value, Value]:
+        """Carry what the loads load: in front of the loop for its first iteration, in each for the next.
+
+        Returns for each new argument of the loop what it stands for; nothing uses that any more.
+        """
         loop, block, end = self.body.loop, self.body.block, self.body.ops[-1]
         given, arguments = list(loop.operands), list(block.arguments)
         anchor = self._anchor()
@@ -284,10 +283,9 @@ class _Advance:
         firsts = self._loaded(first, given[0], loop)
         following = dict(zip(arguments, [counter, *self.body.yielded], strict=True))
         nexts = self._loaded(following, counter, anchor)
-        for load in self.loads:
-            result = load.results[0]
-            result.replace_all_uses_with(block.add_argument(result.type, load.location))
-            load.erase()
+        loaded = [load.results[0] for load in self.loads]
+        for result in loaded:
+            result.replace_all_uses_with(block.add_argument(result.type, result.owner.location))
         carried = [*end.operands, *nexts]
         create(names.YIELD, carried, [], end, end.location)
         end.erase()
@@ -295,7 +293,7 @@ class _Advance:
             names.FOR,
             results=[value.type for value in carried],
             operands=[*given, *firsts],
-            attributes=_attributes(loop, (_UNSIGNED,)),
+            attributes=attributes_of(loop),
             regions=1,
             loc=loop.location,
             ip=InsertionPoint(loop),
@@ -304,6 +302,7 @@ class _Advance:
         for old, new in zip(loop.results, wider.results, strict=False):
             old.replace_all_uses_with(new)
         loop.erase()
+        return dict(zip(list(wider.regions[0].blocks[0].arguments)[len(arguments) :], loaded, strict=True))
 
     def _anchor(self) -> Operation:
         """The operation in front of which the next iteration's loads come: the exchange, or one before it if
@@ -321,9 +320,9 @@ class _Advance:
         arguments of the body in that iteration. counter: its counter."""
         loop = self.body.loop
         bit, number = (Type.parse(text, loop.context) for text in ("i1", "i64"))
-        less = IntegerAttr.get(number, _ULT if _UNSIGNED in loop.attributes else _SLT)
+        predicate = IntegerAttr.get(number, less(loop))
         pair = [counter, loop.operands[1]]
-        runs = made(names.COMPARE, pair, bit, place, loop.location, {"predicate": less})
+        runs = made(names.COMPARE, pair, bit, place, loop.location, {"predicate": predicate})
         for op in self.body.in_order(self.repeated):
             clone = op.clone(ip=InsertionPoint(place))
             for index, operand in enumerate(op.operands):
@@ -346,8 +345,8 @@ def _load(load: Operation, operands: Sequence[Value], runs: Value, place: Operat
         # Not `and`: past the last iteration the mask may be undefined, and then so is what `and` gives.
         none = made(names.CONSTANT, [], mask.type, place, load.location, {"value": _false(mask.type)})
         mask = made(names.SELECT, [runs, rest[0], none], mask.type, place, load.location)
-    attributes = _attributes(load, _OF_LOADS)
-    attributes[_SEGMENTS] = Attribute.parse(_WITH_OTHER if len(rest) > 1 else _MASKED, load.context)
+    attributes = attributes_of(load)
+    attributes[SEGMENTS] = Attribute.parse(_WITH_OTHER if len(rest) > 1 else _MASKED, load.context)
     operands = [pointer, mask, *rest[1:]]
     return made(names.LOAD, operands, load.results[0].type, place, load.location, attributes)
 

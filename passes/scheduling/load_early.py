@@ -12,7 +12,6 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.effects import computes
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.writes import Writes
-from triton_linear.passes.conversions.stubs import gather_calls
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.operations.names import LOAD, LOOPS
 from triton_linear.passes.operations.table import named
@@ -57,11 +56,11 @@ class LoadEarly(Pass):
         ops = pass_.operations(op)
         if not any(inner.name == LOAD for inner in ops):
             return False
-        mover = _Mover(ops, pass_, gather_calls(ops))
+        mover = _Mover(ops, pass_)
         moves = [move for body in _bodies(ops) for move in mover.advance(*body)]
         if not moves:
             return False
-        with Numbering(moved=frozenset({LOAD})).same(op, "earlier loads"):
+        with Numbering(loads_move=True).same(op, "earlier loads"):
             for each, exchange in moves:
                 each.move_before(exchange)
         op.attributes[ll.EARLY] = UnitAttr.get(op.context)
@@ -79,11 +78,10 @@ def _bodies(ops: Sequence[Operation]) -> Iterator[tuple[list[Operation], bool]]:
 
 @dataclass
 class _Mover:
-    """Finds the loads of a module that are to move. ops: its operations. gathers: calls of gathers."""
+    """Finds the loads of a module that are to move. ops: its operations."""
 
     ops: Sequence[Operation]
     pass_: PassRun
-    gathers: frozenset[Operation]
     writes: Writes | None = None
 
     def advance(self, body: Sequence[Operation], looped: bool) -> list[tuple[Operation, Operation]]:
@@ -94,17 +92,17 @@ class _Mover:
             waits = bool(loaded) and any(operand in loaded for operand in op.operands)
             if waits or op.name == LOAD:
                 loaded.update(op.results)
-            if not (lets_pass(op) or op in self.gathers):
+            if not lets_pass(op):
                 behind = None
             elif behind is not None:
                 moves += ((each, behind.exchange) for each in behind.take(op, self.is_ordered))
-            elif waits and (op in self.gathers or is_exchange(op, looped, self.pass_)):
+            elif waits and is_exchange(op, looped, self.pass_):
                 behind = _Behind(op)
         return moves
 
     def is_ordered(self, load: Operation) -> bool:
         """True if a load may need a barrier behind what was written before."""
-        self.writes = self.writes or Writes.of(self.ops, self.gathers)
+        self.writes = self.writes or Writes.of(self.ops)
         return self.writes.may_precede(load)
 
 

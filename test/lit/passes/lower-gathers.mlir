@@ -10,8 +10,8 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 2 : i32, ttg.targ
 
 // Gathers of the same types share a stub.
 // CHECK-LABEL: sym_name = "inside_warps"
-// CHECK: [[FIRST:%.*]] = "tt.call"(%arg0, %arg1) {callee = @__ll_gather_0}
-// CHECK: "tt.call"([[FIRST]], %arg1) {callee = @__ll_gather_0}
+// CHECK: [[FIRST:%.*]] = "tt.call"(%arg0, %arg1) {callee = @__ll_gather_0, ll.gather}
+// CHECK: "tt.call"([[FIRST]], %arg1) {callee = @__ll_gather_0, ll.gather}
 tt.func @inside_warps(%x: tensor<8x8xf32, #lanes>, %i: tensor<8x8xi32, #lanes>) -> tensor<8x8xf32, #lanes> {
   %0 = tt.gather %x[%i] {axis = 1 : i32} : (tensor<8x8xf32, #lanes>, tensor<8x8xi32, #lanes>) -> tensor<8x8xf32, #lanes>
   %1 = tt.gather %0[%i] {axis = 1 : i32} : (tensor<8x8xf32, #lanes>, tensor<8x8xi32, #lanes>) -> tensor<8x8xf32, #lanes>
@@ -20,7 +20,7 @@ tt.func @inside_warps(%x: tensor<8x8xf32, #lanes>, %i: tensor<8x8xi32, #lanes>) 
 
 // Columns of four and on are in the other warp: that takes memory.
 // CHECK-LABEL: sym_name = "across_warps"
-// CHECK: "tt.call"(%arg0, %arg1) {callee = @__ll_gather_1}
+// CHECK: "tt.call"(%arg0, %arg1) {callee = @__ll_gather_1, ll.gather}
 tt.func @across_warps(%x: tensor<8x8xf32, #across>, %i: tensor<8x8xi32, #across>) -> tensor<8x8xf32, #across> {
   %0 = tt.gather %x[%i] {axis = 1 : i32} : (tensor<8x8xf32, #across>, tensor<8x8xi32, #across>) -> tensor<8x8xf32, #across>
   tt.return %0 : tensor<8x8xf32, #across>
@@ -38,7 +38,7 @@ tt.func @too_wide(%x: tensor<8x8xi4, #lanes>, %i: tensor<8x8xi32, #lanes>) -> te
 // The result is converted for who wants it as it was; one conversion of three is left.
 // CHECK-LABEL: sym_name = "before_conversions"
 // CHECK-NOT: ttg.convert_layout
-// CHECK: [[GATHERED:%.*]] = "tt.call"(%arg0, %arg1) {callee = @__ll_gather_2}
+// CHECK: [[GATHERED:%.*]] = "tt.call"(%arg0, %arg1) {callee = @__ll_gather_2, ll.gather}
 // CHECK: [[AGAIN:%.*]] = "ttg.convert_layout"([[GATHERED]])
 // CHECK-NOT: ttg.convert_layout
 // CHECK: "tt.return"([[AGAIN]])

@@ -13,12 +13,14 @@ from module_equivalence import ran, stays_the_same, upstream
 from module_machine import Machine, run
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Module, Operation, Value, operations
+from triton_linear.dialect.mlir_adapter import Attribute, IntegerAttr, Module, Operation, Value, operations
 from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.operations.names import LOAD
+from triton_linear.passes.operations.names import COMPARE, CONSTANT, LOAD, STORE
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
+from triton_linear.passes.scheduling import load_ahead
 from triton_linear.passes.scheduling.load_ahead import LoadAhead, _has_registers
 from triton_linear.passes.screen import screened
 
@@ -356,3 +358,60 @@ def loops(draw: st.DrawFn) -> str:
 @given(loops())
 def test_loops_load_and_store_what_they_did(text: str) -> None:
     rewritten(of(text))
+
+
+# A rewriting that goes wrong
+
+
+def yields_what_it_has(loop: Operation, argument: Value) -> None:
+    """Each iteration hands on what it was given."""
+    end = terminator(loop.regions[0].blocks[0])
+    end.operands[len(end.operands) - 1] = argument
+
+
+def begins_with_another(loop: Operation, argument: Value) -> None:
+    """The first iteration is given the default of a masked load."""
+    (none,) = (
+        op for op in operations(loop.parent) if op.name == CONSTANT and "-7" in str(op.attributes["value"])
+    )
+    loop.operands[len(loop.operands) - 1] = none.results[0]
+
+
+def goes_by_another_step(loop: Operation, argument: Value) -> None:
+    loop.operands[2] = loop.operands[0]
+
+
+def loses_a_store(loop: Operation, argument: Value) -> None:
+    (store,) = (op for op in operations(loop) if op.name == STORE)
+    store.erase()
+
+
+def loads_unmasked_past_the_end(loop: Operation, argument: Value) -> None:
+    for op in operations(loop):
+        if op.name == COMPARE:
+            op.attributes["predicate"] = IntegerAttr.get(op.attributes["predicate"].type, 3)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (yields_what_it_has, "an iteration would not yield what the next one loads"),
+        (begins_with_another, "a loop would not be given what its first iteration loads"),
+        (goes_by_another_step, "an iteration would not yield what the next one loads"),
+        (loads_unmasked_past_the_end, "an iteration would not yield what the next one loads"),
+        (loses_a_store, "with loads an iteration ahead would not compute the same"),
+    ],
+)
+def test_another_program_is_refused(fault: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rewrite = load_ahead._Advance.rewrite
+
+    def wrong(self: Any) -> dict[Value, Value]:
+        carried = rewrite(self)
+        (argument,) = carried
+        fault(argument.owner.owner.operation, argument)
+        return carried
+
+    monkeypatch.setattr(load_ahead._Advance, "rewrite", wrong)
+    root = upstream(HEAD + loop(OFFSETS, LOADED, EXCHANGED, STORED) + TAIL)
+    outcome = run_passes(root, [LoadAhead()])
+    assert not outcome.succeeded and said in outcome.errors

@@ -87,11 +87,11 @@ def test_a_change_besides_where_loads_are_is_seen() -> None:
     module = upstream(KERNEL.replace("FROM", "%p"))
     ops = operations(module.operation)
     loads, stores = ([op for op in ops if op.name == name] for name in (LOAD, STORE))
-    with Numbering(moved=frozenset({LOAD})).same(module.operation, "earlier loads"):
+    with Numbering(loads_move=True).same(module.operation, "earlier loads"):
         loads[1].move_before(stores[0])
     with (
         pytest.raises(NotEquivalent, match="with earlier loads"),
-        Numbering(moved=frozenset({LOAD})).same(module.operation, "earlier loads"),
+        Numbering(loads_move=True).same(module.operation, "earlier loads"),
     ):
         stores[1].move_before(stores[0])
     with (
@@ -99,3 +99,14 @@ def test_a_change_besides_where_loads_are_is_seen() -> None:
         Numbering().same(module.operation, "other layouts"),
     ):
         loads[1].move_before(loads[0])
+
+
+def test_a_load_that_moves_across_a_write_to_what_it_reads_is_seen() -> None:
+    module = upstream(KERNEL.replace("FROM", "%q"))
+    ops = operations(module.operation)
+    loads, stores = ([op for op in ops if op.name == name] for name in (LOAD, STORE))
+    with (
+        pytest.raises(NotEquivalent, match="with earlier loads"),
+        Numbering(loads_move=True).same(module.operation, "earlier loads"),
+    ):
+        loads[1].move_before(stores[0])

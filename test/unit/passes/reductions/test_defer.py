@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -15,11 +15,13 @@ from bench.whole_kernels import lower_kernel, registers_of, sink
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP
-from triton_linear.dialect.mlir_adapter import IntegerAttr, Module
+from triton_linear.dialect.mlir_adapter import IntegerAttr, Module, Operation, Type, Value
 from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.operations.arithmetic import ARITHMETIC
 from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.reductions import defer
 from triton_linear.passes.reductions.cut import cut
 from triton_linear.passes.reductions.defer import DeferReductions, identity
 
@@ -322,3 +324,28 @@ def test_what_is_reduced_in_the_loop_lies_in_registers(drawn: tuple[str, tuple[i
         left = transfer.reduce(left, place)
     assert not any(basis[found.axis] for basis in dict(left.bases)[REGISTER])
     assert left.out_dims[found.axis][1] > 1
+
+
+def adds_what_it_has(loop: Operation) -> None:
+    add = terminator(loop.regions[0].blocks[0]).operands[0].owner.operation
+    add.operands[1] = add.operands[0]
+
+
+def runs_otherwise(loop: Operation) -> None:
+    loop.operands[1] = loop.operands[2]
+
+
+@pytest.mark.parametrize("fault", [adds_what_it_has, runs_otherwise])
+def test_another_program_is_refused(
+    fault: Callable[[Operation], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite = defer._defer
+
+    def wrong(found: defer.Deferred) -> tuple[dict[Value, Value], dict[Value, Type]]:
+        claims = rewrite(found)
+        fault(found.loop)
+        return claims
+
+    monkeypatch.setattr(defer, "_defer", wrong)
+    outcome = run_passes(parsed(kernel(*CASES[0])), [DeferReductions()])
+    assert not outcome.succeeded and "a reduction behind its loop would not compute the same" in outcome.errors
