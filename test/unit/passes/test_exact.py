@@ -83,7 +83,7 @@ def test_much_of_what_layouts_save_is_saved() -> None:
     """The clocks that the assignment saves of the real modules: those of matmuls are saved whole."""
     saved = []
     for exact in (True, False):
-        roots = [after(upstream(path.read_text()), AssignLayouts(exact=exact)) for path in MODULES]
+        roots = [after(upstream(path.read_text()), AssignLayouts(exact=exact)) for path in MODULES[1::2]]
         changed = [root.operation.attributes for root in roots if ll.ASSIGNED in root.operation.attributes]
         clocks = [[entry.value for entry in attributes[ll.ASSIGNED]] for attributes in changed]
         saved.append(sum(1 - after / before for before, after in clocks))

@@ -354,7 +354,7 @@ def loops(draw: st.DrawFn) -> str:
     return "%end = " + loop(*steps, bounds=bounds, carries=f"iter_args(%c0 = %p) -> ({P}) ")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(loops())
 def test_loops_load_and_store_what_they_did(text: str) -> None:
     rewritten(of(text))

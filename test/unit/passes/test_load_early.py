@@ -218,7 +218,7 @@ def kernels(draw: st.DrawFn) -> list[str]:
     return steps
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(kernels())
 def test_every_load_is_as_early_as_it_can_be_and_no_earlier(steps: list[str]) -> None:
     text = of(*steps)

@@ -33,7 +33,7 @@ TURNED = "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = true, element
 def test_any_layout_of_registers_with_any_of_memory(name: str) -> None:
     """The kernel computes what it did; what is foreseen of Triton, and of the staged access, is what is run."""
     chosen = 0
-    for case, _ in zip(random_cases(1, name), range(6), strict=False):
+    for case, _ in zip(random_cases(1, name), range(4), strict=False):
         assert wavefront_difference(case) is None, case
         if isinstance(case.choice, Staging):
             chosen += 1
@@ -58,7 +58,7 @@ def test_loads_of_copies_take_half_as_many_wavefronts(lanes: list[int], joined: 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_staged_access_stays_inside_the_warps_and_pays(name: str) -> None:
     chosen = 0
-    for case, _ in zip(random_cases(2, name), range(30), strict=False):
+    for case, _ in zip(random_cases(2, name), range(12), strict=False):
         wanted, choice = case.layout(case.registers), case.choice
         if not isinstance(choice, Staging):
             continue
@@ -69,12 +69,12 @@ def test_a_staged_access_stays_inside_the_warps_and_pays(name: str) -> None:
         assert choice.plan.scratch_bytes == 0
         assert choice.plan == select(*sides, case.type, target(name)).plan
         assert choice.after.expected < target(name).policy.staging_left * choice.before.expected
-    assert chosen >= 8
+    assert chosen >= 2
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_layout_of_the_family_holds_the_same_elements_in_each_warp(name: str) -> None:
-    for case, _ in zip(random_cases(3, name), range(20), strict=False):
+    for case, _ in zip(random_cases(3, name), range(12), strict=False):
         wanted = case.layout(case.registers)
         bases = dict(wanted.bases)
         held = set(f2.sums(f2.extend((), (*wanted.columns(REGISTER), *wanted.columns(LANE)))))
@@ -88,7 +88,7 @@ def test_every_layout_of_the_family_holds_the_same_elements_in_each_warp(name: s
 @pytest.mark.parametrize("name", TARGETS)
 def test_placements_below_so_many_wavefronts_are_those_among_all(name: str) -> None:
     left_out = 0
-    for case, _ in zip(random_cases(4, name), range(12), strict=False):
+    for case, _ in zip(random_cases(4, name), range(8), strict=False):
         wanted, gpu = case.layout(case.registers), target(name)
         every = places(case.access, wanted, gpu)
         for below in {found.wavefronts for found in every}:

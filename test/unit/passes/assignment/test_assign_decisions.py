@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import triton
 from assign_support import path_of, upstream
 from triton.backends.compiler import GPUTarget
 
@@ -13,6 +12,7 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.operations.names import CONVERT
+from triton_linear.tools.support.frontend import ttgir_of
 
 
 def assigned(root: Module) -> list[Operation]:
@@ -55,8 +55,8 @@ def test_what_shared_memory_gave_makes_no_second_trip() -> None:
     """The int8 product took 7 % longer than stock's with its operand converted once more in the loop."""
     kernels = {name: kernel for name, _, kernel in operands.cases()}
     kernel = kernels["int8 x bf16, across, along, 64x128"]
-    compiled = triton.compile(kernel.source(), target=GPUTarget("cuda", 90, 32), options=dict(kernel.options))
-    root = bridge.text_to_upstream(compiled.asm["ttgir"], bridge.upstream_context(), "operands")
+    text = str(ttgir_of(kernel.source(), GPUTarget("cuda", 90, 32), dict(kernel.options)))
+    root = bridge.text_to_upstream(text, bridge.upstream_context(), "operands")
     loads = [op for op in assigned(root) if op.name == "ttg.local_load"]
     assert loads
     assert not [use for op in loads for use in op.results[0].uses if use.owner.name == CONVERT]

@@ -61,7 +61,7 @@ def test_memory_in_partitions_has_no_offsets() -> None:
 RANDOM = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(RANDOM.map(tile), st.sampled_from(["store", "alloc", "load"]))
 def test_triton_emits_what_is_predicted(drawn: tuple[LinearLayout, str, str], access: str) -> None:
     """As many instructions, as wide; or those for matrices where these are foreseen."""

@@ -42,7 +42,7 @@ from triton_linear.tools.support import compile as compiler
 RANDOM = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(RANDOM.map(global_kernel))
 def test_triton_emits_what_is_predicted(kernel: GlobalKernel) -> None:
     instructions, width = predicted(access_of(kernel.text), kernel.layout)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-import triton
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.encodings import layout_of
@@ -19,6 +18,7 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.reductions.costs import scratch_as_triton
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
+from triton_linear.tools.support.frontend import ttgir_of
 
 TARGET = "hip:gfx942"
 SHAPES = ((16, 256), (2, 64), (64, 64))
@@ -62,13 +62,10 @@ def test_it_is_what_triton_allocates(warps: list[int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def layer_norm(tmp_path_factory: pytest.TempPathFactory) -> str:
+def layer_norm() -> str:
     """The TTGIR of a kernel whose loop would be shorter if no reduction of it went across warps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        (spec,) = (spec for spec in specs(gpu_target(TARGET)) if spec.name == "layer_norm_backward")
-        compiled = triton.compile(spec.source(), target=gpu_target(TARGET), options=dict(spec.options))
-    return str(compiled.asm["ttgir"])
+    (spec,) = (spec for spec in specs(gpu_target(TARGET)) if spec.name == "layer_norm_backward")
+    return str(ttgir_of(spec.source(), gpu_target(TARGET), dict(spec.options)))
 
 
 def assigned(text: str) -> Module:

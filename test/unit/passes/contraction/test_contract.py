@@ -64,7 +64,7 @@ def test_no_element_leaves_its_thread_any_more(name: str) -> None:
     assert run_passes(module, ["canonicalize"], verify=True).succeeded
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", ["ampere", "gfx950", "attention_fp8"])
 def test_triton_takes_the_module(name: str) -> None:
     """And compiles it, with whatever else is decided about it; strict mode raises where anything is amiss."""
     path = path_of(name)

@@ -15,6 +15,7 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.report import Outcome
+from triton_linear.tools.support.frontend import ttgir_of
 
 ADA = GPUTarget("cuda", 89, 32)
 
@@ -41,7 +42,7 @@ def source() -> ASTSource:
 
 def test_what_a_loop_carries_can_be_put_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    text = triton.compile(source(), target=ADA, options={"num_stages": 2}).asm["ttgir"]
+    text = str(ttgir_of(source(), ADA, {"num_stages": 2}))
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "one_turn_late")
     outcome = run_passes(module, [PermuteContraction()], verify=True)
     assert outcome.succeeded, outcome.diagnostics
