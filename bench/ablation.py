@@ -34,6 +34,7 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.planners.select import cost, select
 from triton_linear.lowering.target.policy import FAMILIES, UNBOUNDED, Policy, Threshold, thresholds
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target, with_policy
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.frequencies import Frequencies
@@ -140,7 +141,7 @@ def modelled(subject: Subject, gpu: Target) -> float | None:
     if not outcome.succeeded or unfit(module.operation, ops):
         return None
     warps = module.operation.attributes["ttg.num-warps"].value
-    costs = AssignmentCosts(base, warps, apart=True, staged_accesses=True)
+    costs = AssignmentCosts(Situation.on(base), warps, apart=True, staged_accesses=True)
     try:
         price = assign(build(ops, base), costs, admits_new=False).before
     except NoLayout:
@@ -161,9 +162,9 @@ def _plans(module: Module, chooser: Target, base: Target, warps: int) -> float:
         if isinstance(source, Unknown | None) or isinstance(wanted, Unknown | None):
             continue
         element = element_of(op.operands[0].type)
-        plan = select(source, wanted, element, chooser).plan
+        plan = select(source, wanted, element, Situation.on(chooser)).plan
         if plan is not None:
-            busy = max(base.likely_warps, warps)
+            busy = Situation.on(base).busy(warps)
             total += cost(plan, element, base, warps).expected(busy) * frequencies.of(op.block)
     return total
 

@@ -25,10 +25,12 @@ from bench.harness.report import page, table
 from bench.harness.results import publish
 from triton_linear.dialect import bridge
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import Selection
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target import targets
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
 
@@ -54,7 +56,12 @@ def of_suite() -> set[Conversion]:
     """The conversions of the cases of `bench/conversions` that have a plan."""
     target = targets.target(TARGET)
     asked = {(*sides, element_type(f"i{case.bits}"), target) for case in cases() for sides in directions(case)}
-    return {conversion for conversion in asked if select(*conversion).plan is not None}
+    return {conversion for conversion in asked if _planned(conversion).plan is not None}
+
+
+def _planned(conversion: Conversion) -> Selection:
+    source, destination, element, gpu = conversion
+    return select(source, destination, element, Situation.on(gpu))
 
 
 def milliseconds(action: Callable[[], Any]) -> float:
@@ -70,8 +77,8 @@ def measure(conversion: Conversion, rounds: int) -> dict[str, Any]:
     best: dict[str, float] = {}
     for _ in range(rounds):
         forget()
-        times = {"plan_ms": milliseconds(lambda: select(*conversion))}
-        plan = select(*conversion).plan
+        times = {"plan_ms": milliseconds(lambda: _planned(conversion))}
+        plan = _planned(conversion).plan
         assert plan is not None  # those without were left out
 
         def proof(plan: Any = plan) -> str | None:

@@ -13,6 +13,7 @@ from triton_linear.gluon.units import element_of, target_of
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Selection
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
 
@@ -70,7 +71,7 @@ def conversion_cost(
 def select_plan(a: LinearLayout, b: LinearLayout, dtype: str | ElementType, target: Target) -> Selection:
     """The planners' selection for the conversion from `a` to `b`. Raises ValueError if the target has none."""
     element = dtype if isinstance(dtype, ElementType) else element_of(dtype)
-    selection = select(a, b, element, target)
+    selection = select(a, b, element, Situation.on(target))
     if selection.plan is None and [rejected.planner for rejected in selection.rejected] == ["any"]:
         raise ValueError(f"no conversion on {target.name}: {selection.rejected[0].reason}")
     return selection

@@ -18,7 +18,7 @@ from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.conversions.stubs import with_limit
-from triton_linear.passes.framework.planning import priced
+from triton_linear.passes.framework.planning import situation_of
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
 from triton_linear.passes.framework.run import PipelineRun
 from triton_linear.passes.options import PipelineOptions
@@ -78,10 +78,8 @@ class Prepared:
         ops = operations(self.module.operation)
         calls = any(op.name == "tt.call" and op.attributes["callee"].value not in stubs for op in ops)
         all_warps = not (calls and any(op.name == WARP_SPECIALIZE for op in ops))
-        gpu = priced(self.target, self.rewritten.run.plans)
-        smaller = {
-            name: with_limit(stub, gpu, LEAST_SCRATCH, all_warps=all_warps) for name, stub in stubs.items()
-        }
+        least_room = situation_of(self.target, self.rewritten.run.plans, LEAST_SCRATCH)
+        smaller = {name: with_limit(stub, least_room, all_warps=all_warps) for name, stub in stubs.items()}
         if smaller != stubs:
             text, _ = self._embedded(smaller, module, apart=False)
             least = f"scratch limited to {LEAST_SCRATCH} bytes"

@@ -31,6 +31,7 @@ from triton_linear.lowering.plan.plans import NoOpPlan, Plan
 from triton_linear.lowering.plan.stubs import ConversionStub, Stub
 from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target import targets
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.pipeline import rewrite
 from triton_linear.tools.support import compile as tools
 from triton_linear.tools.support.compile import LOWERING
@@ -114,7 +115,7 @@ def directions(case: Case) -> tuple[tuple[LinearLayout, LinearLayout], ...]:
 def plans(src: LinearLayout, dst: LinearLayout, bits: int, target: targets.Target) -> dict[str, Plan]:
     """Every plan that serves, best first, by kind; of one kind the second is called `KIND#2`."""
     found: dict[str, Plan] = {}
-    for _, plan in selection.candidates(src, dst, element_type(f"i{bits}"), target):
+    for _, plan in selection.candidates(src, dst, element_type(f"i{bits}"), Situation.on(target)):
         alike = sum(kind.partition("#")[0] == plan.kind for kind in found)
         found[f"{plan.kind}#{alike + 1}" if alike else plan.kind] = plan
     return found
@@ -153,7 +154,9 @@ def _build(case: Case, method: str, target_name: str, verify: bool) -> Built:
         with triton_linear.enabled(strict=True, assign=False, occupancy=False) as reports:
             kernel = triton.compile(kernel_source, target=gpu, options=options)
         element = element_type(f"i{case.bits}")
-        chosen = [selection.select(src, dst, element, target).plan for src, dst in directions(case)]
+        chosen = [
+            selection.select(src, dst, element, Situation.on(target)).plan for src, dst in directions(case)
+        ]
     elif method.startswith(FORCED):
         stock = triton.compile(kernel_source, target=gpu, options=options)
         chosen = [_forced(case, direction, method, target) for direction in directions(case)]
@@ -192,7 +195,10 @@ def _forced(
     """The plan of the kind that `method` names, or the one chosen where there is none."""
     available = plans(*direction, case.bits, target)
     kind = method.removeprefix(FORCED)
-    return available.get(kind) or selection.select(*direction, element_type(f"i{case.bits}"), target).plan
+    return (
+        available.get(kind)
+        or selection.select(*direction, element_type(f"i{case.bits}"), Situation.on(target)).plan
+    )
 
 
 def embed_plans(ttgir: str, case: Case, chosen: Sequence[Plan | None], target: targets.Target) -> str:

@@ -16,7 +16,7 @@ from ..harness.report import listed, number, page, sizes
 from ..harness.statistics import geometric_mean, spearman
 
 MODES = ("throughput", "latency")
-LIKELY_WARPS = TARGETS["cuda:90"].likely_warps
+LIKELY_WARPS = TARGETS["cuda:90"].policy.likely_warps
 Result = Mapping[str, Any]
 
 

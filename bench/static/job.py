@@ -15,6 +15,7 @@ from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import NoOpPlan
 from triton_linear.lowering.planners import select as selection
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.verify.stock import check_conversion
@@ -101,7 +102,7 @@ def work(job: Job) -> dict[str, Any]:
 def _ours(case: Case, source: LinearLayout, destination: LinearLayout, target: Target) -> _Run:
     """The code of the plan that the plugin carries out."""
     element = element_type(f"i{case.bits}")
-    plan = selection.select(source, destination, element, target).plan
+    plan = selection.select(source, destination, element, Situation.on(target)).plan
     if plan is None:
         return _Run("left to Triton", None, "left to Triton")
     if isinstance(plan, NoOpPlan):

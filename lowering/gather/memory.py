@@ -49,6 +49,7 @@ from triton_linear.lowering.planners.exchange import Accesses, split_copies
 from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, Placement, shared_registers
 from triton_linear.lowering.planners.swizzle import Side, Swizzle, optimal_swizzle
 from triton_linear.lowering.target.phases import LOAD, STORE, Service
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
 PLANNER = "gather-shared"
@@ -63,12 +64,11 @@ def plan_gather_shared(
     index: LinearLayout,
     axis: int,
     element: ElementType,
-    target: Target,
-    scratch_limit: int | None = None,
+    situation: Situation,
 ) -> SharedPlan | Rejected:
     """The cheapest gather through shared memory along dimension `axis`, or the reason why there is none.
 
-    `scratch_limit` bounds the scratch in bytes as far as rounds allow (None: the target's default).
+    `Situation.scratch_limit` bounds the scratch as far as rounds allow.
 
     Requires: as for `plan_gather`.
     Ensures: no store has bank conflicts, unless addresses that avoid them take longer; equal arguments give
@@ -76,11 +76,12 @@ def plan_gather_shared(
 
     Raises ValueError for tensors that do not agree.
     """
+    target = situation.gpu
     found = Request.of(src, index, axis, target)
     if isinstance(found, str):
         return Rejected(PLANNER, found)
     warps = len(found.held.warp)
-    limit = target.scratch_limit(1 << warps) if scratch_limit is None else scratch_limit
+    limit = situation.scratch(1 << warps)
     own = limit >> warps if found.scope == "warp" else limit
     plans = list(_Planner(found, ExchangeLimits(element.memory_bytes, target, own)).plans())
     plain = _row_major_plan(src, index, axis, element, target)
@@ -88,7 +89,7 @@ def plan_gather_shared(
         plans.append(plain)
     if not plans:
         return Rejected(PLANNER, f"it takes more than the {target.max_shared_bytes} bytes of shared memory")
-    busy = max(target.likely_warps, 1 << warps)
+    busy = situation.busy(1 << warps)
     return min(plans, key=lambda plan: cost_of_gather_shared(plan, element, target, 1 << warps).expected(busy))
 
 

@@ -38,6 +38,7 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan
 from triton_linear.lowering.target import limits
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
 
@@ -47,27 +48,27 @@ def select_gather(
     index: LinearLayout,
     axis: int,
     element: ElementType,
-    target: Target,
-    scratch_limit: int | None = None,
+    situation: Situation,
 ) -> AnyGatherPlan | Rejected:
     """The plan of a gather, or the reason why it is left to Triton.
 
-    `scratch_limit` bounds the scratch in bytes if a plan within it exists (None: the target's default).
+    `Situation.scratch_limit` bounds the scratch if a plan within it exists.
 
     Requires: as for `plan_gather`.
     """
-    inside = plan_gather(src, index, axis, element, target)
-    memory = plan_gather_shared(src, index, axis, element, target, scratch_limit)
+    inside = plan_gather(src, index, axis, element, situation.gpu)
+    memory = plan_gather_shared(src, index, axis, element, situation)
     if isinstance(memory, Rejected):
         return inside if isinstance(inside, GatherPlan) else memory
     if isinstance(inside, Rejected):
         return memory
-    if scratch_limit is not None and memory.scratch_bytes > scratch_limit:
+    limit = situation.scratch_limit
+    if limit is not None and memory.scratch_bytes > limit:
         return inside
     warps = src.in_dim_size(WARP) if src.has_in_dim(WARP) else 1
 
     def clocks(plan: AnyGatherPlan) -> float:
-        return cost_of(plan, element, target, warps).expected(max(target.likely_warps, warps))
+        return cost_of(plan, element, situation.gpu, warps).expected(situation.busy(warps))
 
     return inside if clocks(inside) <= clocks(memory) else memory
 

@@ -36,6 +36,7 @@ from triton_linear.lowering.planners.shared import (
 )
 from triton_linear.lowering.planners.shuffle import cost_of_shuffle, plan_shuffle
 from triton_linear.lowering.target import limits
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
 CROSSING = "source and destination differ in their block bits: the conversion crosses CTAs"
@@ -46,32 +47,31 @@ def select(
     src: LinearLayout,
     dst: LinearLayout,
     element: ElementType,
-    target: Target,
-    scratch_limit: int | None = None,
+    situation: Situation,
 ) -> Selection:
     """The plan that converts a value from layout `src` to layout `dst`, and why the other planners lost.
 
-    `scratch_limit` bounds the scratch in bytes as far as rounds allow (None: the target's default); the tile
-    that all lanes and warps of both sides access in one round can need more.
+    `Situation.scratch_limit` bounds the scratch as far as rounds allow; the tile that all lanes and warps of
+    both sides access in one round can need more.
 
     Requires: both layouts map register, lane, warp (and block) onto the same tensor.
     Ensures: `plan` is None exactly if the conversion must be left to Triton.
     """
     if element != element.bare:  # elements of one width have the same plans
-        return select(src, dst, element.bare, target, scratch_limit)
+        return select(src, dst, element.bare, situation)
+    target = situation.gpu
     if reason := misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
-    limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
     if crosses_ctas(conv.src, conv.dst):
-        return _select_across_ctas(conv, element, target, limit)
+        return _select_across_ctas(conv, element, situation)
     rejected: list[Rejected] = []
     for attempt in (plan_noop(conv), plan_registers(conv)):
         if not isinstance(attempt, Rejected):
             return Selection(attempt, cost(attempt, element, target), tuple(rejected))
         rejected.append(attempt)
     least = least_cost(src, dst, element, target)
-    ranked, refused = _ranked(_moving_plans(src, dst, element, target, limit, least), conv, element, target)
+    ranked, refused = _ranked(_moving_plans(src, dst, element, situation, least), conv, element, situation)
     rejected += refused
     if not ranked:
         return Selection(None, Cost(), tuple(rejected))
@@ -97,18 +97,19 @@ def shuffled(
 
 
 def candidates(
-    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, scratch_limit: int | None = None
+    src: LinearLayout, dst: LinearLayout, element: ElementType, situation: Situation
 ) -> tuple[tuple[Cost, Plan], ...]:
     """(cost, plan) of every planner that has a plan, best first, including planners that `select` skips.
 
     Requires: as for `select`. Ensures: empty exactly if `select` has no plan.
     """
+    target = situation.gpu
     if misfit(src, dst, target):
         return ()
     conv = conversion(src, dst)
-    limit = target.scratch_limit(1 << len(conv.src.warp)) if scratch_limit is None else scratch_limit
+    limit = situation.scratch(1 << len(conv.src.warp))
     if crosses_ctas(conv.src, conv.dst):
-        across = _select_across_ctas(conv, element, target, limit)
+        across = _select_across_ctas(conv, element, situation)
         return () if across.plan is None else ((across.cost, across.plan),)
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
     plans = (
@@ -116,7 +117,7 @@ def candidates(
         plan_warp_shared(conv, element, target, limit),
         plan_cta_shared(conv, element, target, limit),
     )
-    found, _ = _ranked(plans, conv, element, target)
+    found, _ = _ranked(plans, conv, element, situation)
     return (*((cost(plan, element, target), plan) for plan in at_once), *found)
 
 
@@ -125,8 +126,9 @@ def crosses_ctas(src: Hardware, dst: Hardware) -> bool:
     return src.block != dst.block
 
 
-def _select_across_ctas(conv: Conversion, element: ElementType, target: Target, limit: int) -> Selection:
+def _select_across_ctas(conv: Conversion, element: ElementType, situation: Situation) -> Selection:
     """`select` for a conversion that changes block bits."""
+    target, limit = situation.gpu, situation.scratch(1 << len(conv.src.warp))
     if not target.has_clusters:
         return Selection(None, Cost(), (Rejected("any", f"{CROSSING}, and {target.name} has no clusters"),))
     plans: list[Plan | Rejected] = []
@@ -137,7 +139,7 @@ def _select_across_ctas(conv: Conversion, element: ElementType, target: Target, 
             return Selection(renamed, cost(renamed, element, target), ())
         plans.append(_with_thread_bits(plan_shuffle(near, element, target), conv))
     plans += plans_across_ctas(conv, element, target, limit)
-    ((best_cost, best), *losers), rejected = _ranked(plans, conv, element, target)
+    ((best_cost, best), *losers), rejected = _ranked(plans, conv, element, situation)
     rejected += [Rejected(lost.kind, _compared(lost_cost, best_cost)) for lost_cost, lost in losers]
     return Selection(best, best_cost, tuple(rejected))
 
@@ -152,18 +154,19 @@ def _with_thread_bits(plan: ShufflePlan | Rejected, conv: Conversion) -> Shuffle
 
 
 def _ranked(
-    plans: Iterable[Plan | Rejected], conv: Conversion, element: ElementType, target: Target
+    plans: Iterable[Plan | Rejected], conv: Conversion, element: ElementType, situation: Situation
 ) -> tuple[list[tuple[Cost, Plan]], list[Rejected]]:
     """(cost, plan) of the plans, cheapest first, and the rejections."""
+    warps = 1 << len(conv.src.warp)
     ranked: list[tuple[Cost, Plan]] = []
     rejected: list[Rejected] = []
     for candidate in plans:
         if isinstance(candidate, Rejected):
             rejected.append(candidate)
         else:
-            ranked.append((cost(candidate, element, target, 1 << len(conv.src.warp)), candidate))
-    warps = max(target.likely_warps, 1 << len(conv.src.warp))
-    ranked.sort(key=lambda entry: entry[0].expected(warps))
+            ranked.append((cost(candidate, element, situation.gpu, warps), candidate))
+    busy = situation.busy(warps)
+    ranked.sort(key=lambda entry: entry[0].expected(busy))
     return ranked, rejected
 
 
@@ -192,7 +195,7 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
 
 
 def _moving_plans(
-    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target, limit: int, least: LowerBound
+    src: LinearLayout, dst: LinearLayout, element: ElementType, situation: Situation, least: LowerBound
 ) -> list[Plan | Rejected]:
     """The plans that move data, in order of scope. A planner whose lower bound is above a known plan is
     skipped.
@@ -202,7 +205,7 @@ def _moving_plans(
     """
     conv = conversion(src, dst)
     warps = 1 << len(conv.src.warp)
-    busy = max(target.likely_warps, warps)
+    target, limit, busy = situation.gpu, situation.scratch(warps), situation.busy(warps)
     planners: dict[str, Callable[[], Plan | Rejected]] = {
         "shuffle": lambda: shuffled(src, dst, element, target),
         "warp-shared": lambda: plan_warp_shared(conv, element, target, limit),

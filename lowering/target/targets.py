@@ -153,11 +153,6 @@ class Target:
     together (`slp-min-reg-size`)."""
 
     @property
-    def likely_warps(self) -> int:
-        """Warps assumed to be resident on a multiprocessor that converts, if nothing else is known."""
-        return self.policy.likely_warps
-
-    @property
     def spelled(self) -> str:
         """The text from which `target` returns this target: its name, and the thresholds that were changed.
 
@@ -241,7 +236,7 @@ class Target:
 def with_policy(gpu: Target, **thresholds: Any) -> Target:
     """Return `gpu` with the given fields of its policy changed.
 
-    >>> with_policy(target("cuda:90"), likely_warps=16).likely_warps
+    >>> with_policy(target("cuda:90"), likely_warps=16).policy.likely_warps
     16
     """
     return replace(gpu, policy=replace(gpu.policy, **thresholds))
@@ -400,7 +395,7 @@ TARGETS = {name: _make(name, kib) for name, kib in _SHARED_KIB.items()}
 def target(name: str) -> Target:
     """The target called `name`, with the thresholds that stand in braces behind its name.
 
-    >>> target("cuda:90{likely_warps=16}").likely_warps
+    >>> target("cuda:90{likely_warps=16}").policy.likely_warps
     16
 
     Raises ValueError for a name that is not in the table, with a list of the known ones, and for a threshold

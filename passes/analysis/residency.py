@@ -24,7 +24,8 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.planners.conversion import conversion as between_layouts
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
-from triton_linear.lowering.target.targets import Target, target, with_policy
+from triton_linear.lowering.target.situation import Situation
+from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.recurrence import carries_state
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words_of
 from triton_linear.passes.operations.names import CONVERT, LOCAL_ALLOC
@@ -36,37 +37,33 @@ _REQUESTED = "requestedRegisters"
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """The GPU, with its policy, for which plans for a kernel are priced.
+    """The situation of a kernel's conversions.
 
     ctas: the assumed number of resident CTAs if the kernel has warp-specialised regions, else None. own_warps:
     the warps of a CTA outside of its partitions.
     """
 
-    gpu: Target
+    situation: Situation
     ctas: int | None
     own_warps: int
 
     @staticmethod
-    def of(gpu: Target, ops: Sequence[Operation], own_warps: int, table: LayoutTable) -> Residency:
+    def of(situation: Situation, ops: Sequence[Operation], own_warps: int, table: LayoutTable) -> Residency:
         """The residency of the kernel with these operations."""
-        few = gpu.policy.state_warps
-        if few < gpu.likely_warps and carries_state(ops):
-            return Residency(_priced_for(gpu, few), None, own_warps)
+        few = situation.gpu.policy.state_warps
+        if few < situation.resident_warps and carries_state(ops):
+            return Residency(situation.with_warps(few), None, own_warps)
         specialised = [op for op in ops if op.name == WARP_SPECIALIZE]
-        ctas = _resident_ctas(gpu, ops, specialised, own_warps, table) if specialised else None
-        return Residency(gpu, ctas, own_warps)
+        ctas = _resident_ctas(situation.gpu, ops, specialised, own_warps, table) if specialised else None
+        return Residency(situation, ctas, own_warps)
 
-    def gpu_for(self, conversion: Operation) -> Target:
-        """The GPU for which plans for a conversion are priced."""
-        return self.gpu_for_warps(partition_warps(conversion) or self.own_warps)
+    def at(self, conversion: Operation) -> Situation:
+        """The situation of one conversion."""
+        return self.in_region(partition_warps(conversion) or self.own_warps)
 
-    def gpu_for_warps(self, warps: int) -> Target:
-        """The GPU for which layouts and plans are priced in a region of `warps` warps."""
-        return self.gpu if self.ctas is None else _priced_for(self.gpu, self.ctas * warps)
-
-
-def _priced_for(gpu: Target, warps: int) -> Target:
-    return gpu if warps == gpu.likely_warps else target(with_policy(gpu, likely_warps=warps).spelled)
+    def in_region(self, warps: int) -> Situation:
+        """The situation in a region of `warps` warps."""
+        return self.situation if self.ctas is None else self.situation.with_warps(self.ctas * warps)
 
 
 def _resident_ctas(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.analysis.equivalence import Numbering
@@ -71,8 +72,8 @@ class AssignLayouts(Planning):
     summary: ClassVar[str] = "choose the layouts of all tensors together, at the least modelled cost"
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
-        gpu = self.gpu(op, pass_)
-        if gpu is None:
+        situation = self.situation(op, pass_)
+        if situation is None:
             return False
         ops = pass_.operations(op)
         if not any(inner.name in _WORTH_A_LOOK or _is_short(inner) for inner in ops):
@@ -82,17 +83,17 @@ class AssignLayouts(Planning):
             return False
         nodes = read(ops)
         scopes = scopes_of(nodes)
-        if len(scopes) > 1 and gpu.vendor != "nvidia":
+        if len(scopes) > 1 and situation.gpu.vendor != "nvidia":
             diagnostics.remark(op, f"layouts are not assigned: {_OTHER_GPU}")
             return False
-        residency = Residency(gpu, None, scopes[0].warps)
+        residency = Residency(situation, None, scopes[0].warps)
         if len(scopes) > 1:
-            residency = Residency.of(gpu, ops, scopes[0].warps, pass_.layouts)
-        facts = Facts.of(nodes, gpu.policy.unknown_trips)
+            residency = Residency.of(situation, ops, scopes[0].warps, pass_.layouts)
+        facts = Facts.of(nodes, situation.gpu.policy.unknown_trips)
         kept = KeptBits.of(op, pass_, exact=self.exact)
         stages = self.staged_accesses and unfit(op, ops) is None
         decided = (
-            self._decided(scope, facts, residency.gpu_for_warps(scope.warps), kept, stages) for scope in scopes
+            self._decided(scope, facts, residency.in_region(scope.warps), kept, stages) for scope in scopes
         )
         paying = [found for found in decided if found is not None]
         if not paying:
@@ -113,26 +114,25 @@ class AssignLayouts(Planning):
         return None
 
     def _decided(
-        self, scope: Scope, facts: Facts, gpu: Target, kept: KeptBits, stages: bool
+        self, scope: Scope, facts: Facts, situation: Situation, kept: KeptBits, stages: bool
     ) -> tuple[Scope, Graph, Assignment] | None:
         """The layouts of a scope; None if they stay."""
         converts = any(node.name in _WORTH_A_LOOK for node in scope.ops)
         if not converts and not any(_is_short(node.op) for node in scope.ops):
             return None
         costs = AssignmentCosts(
-            gpu,
+            situation,
             scope.warps,
-            self.scratch_limit,
             apart=self.split_reductions,
             staged_accesses=stages,
         )
         try:
-            graph = build_scope(scope, facts, gpu, kept)
+            graph = build_scope(scope, facts, situation.gpu, kept)
             assignment = assign(graph, costs, admits_new=converts)
         except NoLayout as error:
             diagnostics.remark(scope.place, f"layouts are not assigned: {error}")
             return None
-        pays = _pays(assignment, gpu)
+        pays = _pays(assignment, situation.gpu)
         explain(scope, graph, assignment, pays)
         return (scope, graph, assignment) if pays else None
 

@@ -17,6 +17,7 @@ from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.planners.bound import BoundedSide, Bounds, LowerBound
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.addressing import is_constant
 from triton_linear.passes.analysis.clusters import within
@@ -39,25 +40,29 @@ def _is_loaded(edge: Edge) -> bool:
 
 @dataclass
 class AssignmentCosts:
-    """Prices for one target and number of warps.
+    """Prices for one situation and number of warps.
 
-    scratch_limit: most bytes of shared memory that one conversion may use, as for the lowering. apart: a later
+    apart: a later
     pass splits reductions across warps if that costs less. staged_accesses: a later pass stages accesses to
     shared memory if that costs less.
     """
 
-    target: Target
+    situation: Situation
     warps: int
-    scratch_limit: int | None = None
     apart: bool = False
     staged_accesses: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
 
     @property
+    def target(self) -> Target:
+        """The GPU."""
+        return self.situation.gpu
+
+    @property
     def busy(self) -> int:
         """Warps that share an SM."""
-        return max(self.target.likely_warps, self.warps)
+        return self.situation.busy(self.warps)
 
     def of_group(self, group: Group, candidate: Candidate) -> tuple[float, float]:
         """What the operations of a group cost in a layout, without conversions: clocks of global memory, and
@@ -92,7 +97,7 @@ class AssignmentCosts:
         if not (self.staged_accesses and given) or local.copied is not None:
             return direct
         element = element_type(f"i{8 * local.element_bytes}")
-        found = staging_for(local, layout, element, self.target, local.is_store)
+        found = staging_for(local, layout, element, self.situation, local.is_store)
         if isinstance(found, Direct):
             return direct
         access = found.after.wavefronts * self.target.costs.wavefront
@@ -216,7 +221,7 @@ class AssignmentCosts:
         clocks = self.target.policy.fetch_clocks
         if not clocks:
             return 0.0
-        selection = select(source, target, element, self.target, self.scratch_limit)
+        selection = select(source, target, element, self.situation)
         plan, cost = selection.plan, selection.cost
         accesses = plan.accesses if isinstance(plan, SharedPlan) else 0
         return clocks * (cost.shuffles + cost.alu + cost.beside + accesses)
@@ -228,7 +233,7 @@ class AssignmentCosts:
         `loaded`: the value has just been loaded."""
         if source == target:
             return 0.0
-        selection = select(source, target, element, self.target, self.scratch_limit)
+        selection = select(source, target, element, self.situation)
         if selection.plan is None:
             return INFINITE
         clocks = selection.cost.expected(self.busy)

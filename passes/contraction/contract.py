@@ -10,7 +10,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, Value, operations
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.equivalence import Numbering
@@ -48,8 +48,8 @@ class PermuteContraction(Planning):
     summary: ClassVar[str] = "put axes that dots contract in an order that spares conversions"
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
-        gpu = self.gpu(op, pass_)
-        if gpu is None:
+        situation = self.situation(op, pass_)
+        if situation is None:
             return False
         ops = pass_.operations(op)
         if not any(inner.name in DOTS for inner in ops) or unfit(op, ops):
@@ -63,8 +63,7 @@ class PermuteContraction(Planning):
             search = search or _Search(
                 op,
                 operations(op) if done else ops,
-                gpu,
-                self.scratch_limit,
+                situation,
                 pass_.layouts,
                 KeptBits.of(op, pass_, exact=False),
             )
@@ -110,17 +109,16 @@ class _Search:
 
     root: Operation
     ops: list[Operation]
-    gpu: Target
-    scratch_limit: int | None
+    situation: Situation
     table: LayoutTable
     kept: KeptBits
 
     def __post_init__(self) -> None:
         self.module = ModuleIndex(self.ops)
         self.axis = AxisAnalysis(self.module.producers)
-        self.frequencies = Frequencies(self.axis, self.gpu.policy.unknown_trips)
+        self.frequencies = Frequencies(self.axis, self.situation.gpu.policy.unknown_trips)
         self.candidates = contracted(self.ops)
-        self.busy = max(self.gpu.likely_warps, self.root.attributes["ttg.num-warps"].value)
+        self.busy = self.situation.busy(self.root.attributes["ttg.num-warps"].value)
 
     def improve(self, conversion: Operation) -> list[Operation]:
         """Spare a conversion if that pays; gives the conversions that have been dealt with."""
@@ -168,7 +166,7 @@ class _Search:
         if source == wanted:
             return 0.0
         element = element_of(conversion.operands[0].type)
-        selection = select(source, wanted, element, self.gpu, self.scratch_limit)
+        selection = select(source, wanted, element, self.situation)
         if selection.plan is None:
             return 0.0
         return selection.cost.expected(self.busy) * self.frequencies.of(conversion.block)
@@ -201,7 +199,7 @@ class _Search:
                 raise Stuck(f"what '{maker.name}' promises of neighbours would not hold")
         if any(self._shows_order(value, along) for value, along in (*places.items(), *_results(ends))):
             raise Stuck(f"what adds along it stays as it is: {UNORDERED_BITS}")
-        dearer_by = dearer(self.ops, places, inside, self.axis, self.frequencies, self.gpu.memory)
+        dearer_by = dearer(self.ops, places, inside, self.axis, self.frequencies, self.situation.gpu.memory)
         more = max(0.0, dearer_by * self.busy)
         return _Plan(region, inside, before, after + more, conversion if forward else None)
 

@@ -20,14 +20,14 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
 from triton_linear.lowering.gather.select import cost_of, select_gather, stock_cost
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.conversions.declare import Declarations
@@ -94,11 +94,11 @@ class LowerGathers(Planning):
         gathers = [inner for inner in ops if inner.name == GATHER]
         if not gathers:
             return False
-        gpu = self.gpu(op, pass_)
-        if gpu is None:
+        situation = self.situation(op, pass_)
+        if situation is None:
             return False
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(gpu, self.scratch_limit, partial, ctas_of(op), warps_of(op))
+        choice = _Choice(situation, partial, ctas_of(op), warps_of(op))
         held = KeptBits.of(op, pass_, exact=self.exact).held
         stubs = _Stubs(Declarations.of(op, ops), choice, pass_.plans)
         left: list[DecidedGather] = []
@@ -106,7 +106,7 @@ class LowerGathers(Planning):
             if ll.STOCK in gather.attributes:
                 del gather.attributes[ll.STOCK]
             decision: _Way | str
-            if (reason := partial.reason(gather, gpu)) is not None:
+            if (reason := partial.reason(gather, situation.gpu)) is not None:
                 decision = reason
             elif ll.AGREE in gather.attributes:
                 decision = _AGREE
@@ -130,10 +130,9 @@ class LowerGathers(Planning):
 
 @dataclass
 class _Choice:
-    """Decides about gathers of one module for one GPU."""
+    """Decides about gathers of one module."""
 
-    gpu: Target
-    scratch_limit: int | None
+    situation: Situation
     partial: PartialCode
     ctas: int
     warps: int
@@ -163,7 +162,7 @@ class _Choice:
         assert isinstance(held, LinearLayout)
         assert isinstance(asked, LinearLayout)
         element = element_of(source.type)
-        theirs = stock_cost(held, asked, axis, element, self.gpu, _warps(held))
+        theirs = stock_cost(held, asked, axis, element, self.situation.gpu, _warps(held))
         staying = self.together(gather, source, index, theirs)
         if staying is not None and self.clocks(staying) < self.clocks(best.cost):
             return (
@@ -174,7 +173,7 @@ class _Choice:
 
     def clocks(self, cost: Cost) -> float:
         """What ways are compared by."""
-        return cost.expected(max(self.gpu.likely_warps, self.warps))
+        return cost.expected(self.situation.busy(self.warps))
 
     def ways(self, gather: Operation, axis: int, reasons: list[str]) -> Iterable[_Way]:
         """The ways of ours; `reasons` gets why others are none."""
@@ -184,14 +183,14 @@ class _Choice:
             if not isinstance(held, LinearLayout) or not isinstance(asked, LinearLayout):
                 continue
             element = element_of(source.type)
-            plan = select_gather(held, asked, axis, element, self.gpu, self.scratch_limit)
+            plan = select_gather(held, asked, axis, element, self.situation)
             if isinstance(plan, Rejected):
                 reasons.append(plan.reason)
                 continue
             if (reason := self.unfit(gather, plan)) is not None:
                 reasons.append(reason)
                 continue
-            cost = cost_of(plan, element, self.gpu, _warps(held))
+            cost = cost_of(plan, element, self.situation.gpu, _warps(held))
             whole = self.together(gather, source, index, cost)
             if whole is not None:
                 pairs = zip(own, (source, index), strict=True)
@@ -204,7 +203,7 @@ class _Choice:
             return None
         if self.partial.calls and plan.scope != "warp":
             return CALLS
-        if self.ctas > 1 and installed_release() not in CLUSTERS_ORDERED:
+        if self.ctas > 1 and self.situation.release not in CLUSTERS_ORDERED:
             return UNORDERED.format(self.ctas)
         return None
 
@@ -246,7 +245,7 @@ class _Choice:
         held, wanted = self.table.of(start), self.table.of(end)
         if not isinstance(held, LinearLayout) or not isinstance(wanted, LinearLayout):
             return None
-        selection = select(held, wanted, element_of(start), self.gpu, self.scratch_limit)
+        selection = select(held, wanted, element_of(start), self.situation)
         return None if selection.plan is None else selection.cost
 
 
@@ -312,8 +311,9 @@ class _Stubs:
             ll.AXIS: f"{axis} : i32",
             ll.GATHER: StringAttr.get(way.plan.kind, gather.context),
         }
-        if self.choice.scratch_limit is not None:
-            attributes[ll.SCRATCH_LIMIT] = f"{self.choice.scratch_limit} : i64"
+        limit = self.choice.situation.scratch_limit
+        if limit is not None:
+            attributes[ll.SCRATCH_LIMIT] = f"{limit} : i64"
         types = [source, index], result
         name = self.declarations.declare(GATHER_PREFIX, len(self.known), types, attributes, gather)
         element, index_element = map(element_type, names)

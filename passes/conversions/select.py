@@ -10,7 +10,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, producers_of
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
 from triton_linear.lowering.plan.plans import (
     CLUSTER,
     NoOpPlan,
@@ -22,6 +22,7 @@ from triton_linear.lowering.plan.plans import (
 from triton_linear.lowering.planners.loose import additional_instructions
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
@@ -88,8 +89,8 @@ class SelectLowering(Planning):
     exact: bool = exact_field()
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
-        gpu = self.gpu(op, pass_)
-        if gpu is None:
+        situation = self.situation(op, pass_)
+        if situation is None:
             return False
         ops = pass_.operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
@@ -97,17 +98,17 @@ class SelectLowering(Planning):
             return False
         partial = PartialCode.find(ops)
         ctas = ctas_of(op)
-        beside = gpu.policy.loose_shuffles < UNBOUNDED and (ctas > 1 or partial.present)
-        unordered = ctas > 1 and installed_release() not in CLUSTERS_ORDERED
+        beside = situation.gpu.policy.loose_shuffles < UNBOUNDED and (ctas > 1 or partial.present)
+        unordered = ctas > 1 and situation.release not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = KeptBits.of(op, pass_, exact=self.exact).held
         axes = AxisAnalysis(producers_of(ops) if addresses else {})
         table = pass_.layouts
-        residency = Residency.of(gpu, ops, warps_of(op), table)
+        residency = Residency.of(situation, ops, warps_of(op), table)
         for conversion in conversions:
             ll.undecide(conversion)
-            gpu = residency.gpu_for(conversion)
-            decision = self.decide(conversion, gpu, table, partial)
+            situation = residency.at(conversion)
+            decision = self.decide(conversion, situation, table, partial)
             if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
                 decision = UNORDERED.format(ctas)
             if isinstance(decision, Selection) and decision.plan != NoOpPlan():
@@ -117,7 +118,7 @@ class SelectLowering(Planning):
                     decision = _SIGN
                 elif conversion.results[0] in held:
                     decision = HELD
-                elif beside and (more := _instructions_more(conversion, decision.plan, gpu, table)):
+                elif beside and (more := _instructions_more(conversion, decision.plan, situation.gpu, table)):
                     decision = _LOOSE.format(more)
             if isinstance(decision, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
@@ -131,12 +132,12 @@ class SelectLowering(Planning):
         return False
 
     def decide(
-        self, conversion: Operation, gpu: Target, table: LayoutTable, partial: PartialCode
+        self, conversion: Operation, situation: Situation, table: LayoutTable, partial: PartialCode
     ) -> Selection | str:
         """The selection for one conversion, or why it is left to Triton."""
-        if (reason := partial.reason(conversion, gpu)) is not None:
+        if (reason := partial.reason(conversion, situation.gpu)) is not None:
             return reason
-        selection = self.selection(conversion, gpu, table)
+        selection = self.selection(conversion, situation, table)
         if isinstance(selection, str):
             return selection
         if selection.plan is None:
@@ -146,7 +147,7 @@ class SelectLowering(Planning):
             return CALLS
         return selection
 
-    def selection(self, conversion: Operation, gpu: Target, table: LayoutTable) -> Selection | str:
+    def selection(self, conversion: Operation, situation: Situation, table: LayoutTable) -> Selection | str:
         """What the planners make of a conversion's types, or why they cannot be asked."""
         sides: list[LinearLayout] = []
         for type_ in (conversion.operands[0].type, conversion.results[0].type):
@@ -158,10 +159,10 @@ class SelectLowering(Planning):
             element = element_of(conversion.operands[0].type)
         except ValueError as error:
             return str(error)
-        if gpu.vendor == "amd" and (space := element.named_space):
+        if situation.gpu.vendor == "amd" and (space := element.named_space):
             return f"it moves pointers to the address space {space}, which AMD GPUs have apart"
         source, destination = sides
-        return select(source, destination, element, gpu, self.scratch_limit)
+        return select(source, destination, element, situation)
 
 
 def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, table: LayoutTable) -> int:

@@ -21,6 +21,7 @@ from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.operations.names import FUNCTION
@@ -65,8 +66,8 @@ def check(stub: Stub, target: Target) -> None:
         raise StubError(f"stubs: the plan '{stub.plan.kind}' of @{stub.symbol} is not proved: {reason}")
 
 
-def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> Stub:
-    """The stub with a plan for `limit` bytes of scratch if that uses less scratch; else the stub itself.
+def with_limit(stub: Stub, situation: Situation, *, all_warps: bool) -> Stub:
+    """The stub with a plan for another limit of scratch if that uses less scratch; else the stub itself.
 
     `all_warps`: True if the new plan may use barriers of the whole CTA even if the stub's own plan does not.
     """
@@ -74,12 +75,12 @@ def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> St
         return stub
     smaller: Stub
     if isinstance(stub, GatherStub):
-        gather = select_gather(stub.source, stub.index, stub.axis, stub.element, target, limit)
+        gather = select_gather(stub.source, stub.index, stub.axis, stub.element, situation)
         if isinstance(gather, Rejected):
             return stub
         smaller = replace(stub, plan=gather)
     else:
-        plan = select(stub.source, stub.destination, stub.element, target, limit).plan
+        plan = select(stub.source, stub.destination, stub.element, situation).plan
         if plan is None:
             return stub
         smaller = replace(stub, plan=plan)
@@ -87,7 +88,7 @@ def with_limit(stub: Stub, target: Target, limit: int, *, all_warps: bool) -> St
         _has_cta_barrier(smaller) and not (_has_cta_barrier(stub) or all_warps)
     ):
         return stub
-    check(smaller, target)
+    check(smaller, situation.gpu)
     return smaller
 
 
@@ -102,18 +103,19 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     element = element_type(attributes[ll.ELEMENT].value)
     source = ll.layout_from_attribute(attributes[ll.SOURCE])
     limit = attributes[ll.SCRATCH_LIMIT].value if ll.SCRATCH_LIMIT in attributes else None
+    situation = Situation.on(target, limit)
     if ll.AXIS in attributes:
-        return _read_gather(op, name, source, element, target, limit)
+        return _read_gather(op, name, source, element, situation)
     destination = ll.layout_from_attribute(attributes[ll.DESTINATION])
     recorded = ll.plan_from_attribute(attributes[ll.PLAN]).kind
     plan: Plan | None
     if recorded == FREE:
         plan = plan_free(source, destination)
     else:
-        plan = select(source, destination, element, target, limit).plan
+        plan = select(source, destination, element, situation).plan
     if plan is None or plan.kind != recorded:
         # The pass that planned it may have known how many warps are resident, which decides between kinds.
-        others = candidates(source, destination, element, target, limit)
+        others = candidates(source, destination, element, situation)
         plan = next((other for _, other in others if other.kind == recorded), plan)
     if plan is None or plan.kind != recorded:
         found = "none" if plan is None else f"'{plan.kind}'"
@@ -127,17 +129,16 @@ def _read_gather(
     name: str,
     source: LinearLayout,
     element: ElementType,
-    target: Target,
-    limit: int | None,
+    situation: Situation,
 ) -> GatherStub:
     attributes = op.attributes
     kind = attributes[ll.GATHER].value
     index, axis = ll.layout_from_attribute(attributes[ll.INDEX]), attributes[ll.AXIS].value
-    plan = select_gather(source, index, axis, element, target, limit)
+    plan = select_gather(source, index, axis, element, situation)
     if isinstance(plan, Rejected):
-        raise StubError(f"stubs: @{name} has no plan for {target.name}: {plan.reason}")
+        raise StubError(f"stubs: @{name} has no plan for {situation.gpu.name}: {plan.reason}")
     if plan.kind != kind:
-        raise StubError(f"stubs: @{name} was planned as '{kind}', {target.name} gives '{plan.kind}'")
+        raise StubError(f"stubs: @{name} was planned as '{kind}', {situation.gpu.name} gives '{plan.kind}'")
     return GatherStub(
         name, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value), plan
     )

@@ -9,7 +9,8 @@ from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import UNBOUNDED
-from triton_linear.lowering.target.targets import Target, target, with_policy
+from triton_linear.lowering.target.situation import Situation
+from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import words_of
@@ -39,16 +40,16 @@ class Planning(Pass):
         metadata={"help": "bytes of shared memory that a plan may use where it can do with less"},
     )
 
-    def gpu(self, module: Operation, pass_: Any) -> Target | None:
-        """The GPU to plan for, priced for the warps of one CTA if the module has a large tensor.
+    def situation(self, module: Operation, pass_: Any) -> Situation | None:
+        """What to plan for, with the warps of one CTA if the module has a large tensor.
 
-        None if it is not known: then an error is reported and the pass fails.
+        None if the GPU is not known: then an error is reported and the pass fails.
         """
         gpu = find_target(self.name, module, self.target, pass_)
         if gpu is None:
             return None
         look_for_large_tensors(module, gpu, pass_)
-        return priced(gpu, pass_.plans)
+        return situation_of(gpu, pass_.plans, self.scratch_limit)
 
 
 def find_target(asking: str, module: Operation, name: str | None, pass_: PassRun) -> Target | None:
@@ -95,11 +96,10 @@ def look_for_large_tensors(module: Operation, gpu: Target, pass_: PassRun) -> No
     plans.has_large_tensor = any(words_of(type_, pass_.layouts) >= least for type_ in types)
 
 
-def priced(gpu: Target, plans: Plans) -> Target:
-    """The GPU for which a run prices plans: for the warps of one CTA if the kernel has a large tensor."""
-    if not plans.has_large_tensor or gpu.likely_warps == 0:
-        return gpu
-    return target(with_policy(gpu, likely_warps=0).spelled)
+def situation_of(gpu: Target, plans: Plans, scratch_limit: int | None) -> Situation:
+    """What a run plans for: the warps of one CTA are resident if the kernel has a large tensor."""
+    found = Situation.on(gpu, scratch_limit)
+    return found.with_warps(0) if plans.has_large_tensor else found
 
 
 def function_of(op: Operation) -> str:

@@ -14,6 +14,7 @@ from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
 _VECTOR = 16
@@ -176,18 +177,17 @@ def of_conversion(
     source: LinearLayout,
     result: LinearLayout,
     element: ElementType,
-    target: Target,
-    limit: int | None,
+    situation: Situation,
     room: int | None = None,
 ) -> ReductionClocks | None:
     """A conversion by the plan that is selected for it; None where it is left to Triton, or takes more than
     `room` bytes of scratch."""
-    selection = select(source, result, element, target, limit)
+    selection = select(source, result, element, situation)
     if selection.plan is None or (room is not None and selection.plan.scratch_bytes > room):
         return None
     found = ReductionClocks(selection.cost.clocks, selection.cost.latency)
     across = selection.plan.kind in ("cta-shared", "cluster-shared")
-    return found + _meeting(source, target) if across else found
+    return found + _meeting(source, situation.gpu) if across else found
 
 
 def least_of_conversion(

@@ -19,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.partitions import partition_warps
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, REDUCTIONS_CONVERT, installed_release
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
@@ -68,19 +69,18 @@ class SplitReductions(Planning):
     exact: bool = exact_field()
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
-        gpu = self.gpu(op, pass_)
-        if gpu is None:
+        situation = self.situation(op, pass_)
+        if situation is None:
             return False
         ops = pass_.operations(op)
         reductions = [inner for inner in ops if inner.name == REDUCE]
         if not reductions or NUM_WARPS not in op.attributes:
             return False
         run = _Run(
-            gpu,
+            situation,
             op.attributes[NUM_WARPS].value,
             ctas_of(op),
             PartialCode.find(ops),
-            self.scratch_limit,
         )
         kept = KeptBits.of(op, pass_, exact=self.exact)
         run.stay = frozenset(
@@ -98,11 +98,10 @@ class SplitReductions(Planning):
 class _Run:
     """One run over a module: what was rewritten, and its clocks before and after."""
 
-    gpu: Target
+    situation: Situation
     warps: int
     ctas: int
     partial: PartialCode
-    scratch_limit: int | None
     stay: frozenset[Operation] = frozenset()
     """Reductions that give other bits in another order."""
     table: LayoutTable = field(default_factory=LayoutTable)
@@ -129,9 +128,9 @@ class _Run:
         if isinstance(choice, str):
             diagnostics.remark(op, f"the reduction stays as it is: {choice}")
             return
-        busy = max(self.gpu.likely_warps, warps)
+        busy = self.situation.busy(warps)
         before, after = (clocks.expected(busy) for clocks in (choice.before, choice.after))
-        least = after / (1 - self.gpu.policy.margin)
+        least = after / (1 - self.situation.gpu.policy.margin)
         if least >= before and not _is_wrong(op, found):
             diagnostics.remark(
                 op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is split"
@@ -149,11 +148,11 @@ class _Run:
 
     def _not_ours(self, op: Operation) -> str | None:
         """Why the conversion that a reduction would leave could not be ours."""
-        if (reason := self.partial.reason(op, self.gpu)) is not None:
+        if (reason := self.partial.reason(op, self.situation.gpu)) is not None:
             return reason
         if self.partial.calls:
             return CALLS
-        if self.ctas > 1 and installed_release() not in CLUSTERS_ORDERED:
+        if self.ctas > 1 and self.situation.release not in CLUSTERS_ORDERED:
             return UNORDERED.format(self.ctas)
         return None
 
@@ -170,8 +169,8 @@ class _Run:
             return reason
         own = without_copies(transfer.reduce(layout, found.axis))
         wanted = tuple(tuple(self._wanted(result, own, op)) for result in op.results)
-        asked = Asked(elements, wanted, own, weights.of_region(op, self.gpu.costs), commutes(op))
-        return choose(layout, found, asked, self.gpu, warps, self.scratch_limit)
+        asked = Asked(elements, wanted, own, weights.of_region(op, self.situation.gpu.costs), commutes(op))
+        return choose(layout, found, asked, self.situation, warps)
 
     def _wanted(self, result: Value, own: LinearLayout, op: Operation) -> list[LinearLayout]:
         """The layouts in which a result is taken, its own first."""

@@ -15,6 +15,7 @@ from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.reductions import costs
 from triton_linear.passes.reductions.costs import Combined, ReductionClocks
@@ -63,19 +64,17 @@ class Choice:
 
 
 @lru_cache(maxsize=1024)
-def choose(
-    layout: LinearLayout, found: Split, asked: Asked, target: Target, warps: int, limit: int | None
-) -> Choice | str:
+def choose(layout: LinearLayout, found: Split, asked: Asked, situation: Situation, warps: int) -> Choice | str:
     """The way of least cost for CTAs of so many warps, or why there is none.
 
     Ensures: `before` is Triton's reduction with a conversion by our planner for each layout that is not `own`.
     """
-    what, stock = asked.combined, asked.own
+    what, stock, target = asked.combined, asked.own, situation.gpu
 
     def price(part: Part) -> ReductionClocks | None:
         if isinstance(part, ReductionClocks):
             return part
-        return costs.of_conversion(part.source, part.result, part.element, target, limit, part.room)
+        return costs.of_conversion(part.source, part.result, part.element, situation, part.room)
 
     def least(part: Part) -> ReductionClocks:
         if isinstance(part, ReductionClocks):
@@ -86,7 +85,7 @@ def choose(
     before = costs.total([in_triton, *map(price, _conversions(stock, asked))])
     if before is None:
         return "a conversion of its result has no plan"
-    busy = max(target.likely_warps, warps)
+    busy = situation.busy(warps)
     room = None
     if target.policy.spares_shared_memory:  # partial results take no more than they do as Triton's
         room = costs.scratch_as_triton(layout, found.axis, [element.bits for element in asked.elements])

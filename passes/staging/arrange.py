@@ -15,7 +15,7 @@ from triton_linear.dialect.linear_layout import LANE, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.frequencies import Frequencies
@@ -77,15 +77,15 @@ class ArrangeMemory(Planning):
         ops = pass_.operations(op)
         if unfit(op, list(ops)) or not (found := list(owned_memory(ops))):
             return False
-        gpu = self.gpu(op, pass_)
-        if gpu is None:
+        situation = self.situation(op, pass_)
+        if situation is None:
             return False
-        gpu = Residency.of(gpu, ops, warps_of(op), pass_.layouts).gpu
-        frequencies = Frequencies(AxisAnalysis(producers_of(ops)), gpu.policy.unknown_trips)
+        situation = Residency.of(situation, ops, warps_of(op), pass_.layouts).situation
+        frequencies = Frequencies(AxisAnalysis(producers_of(ops)), situation.gpu.policy.unknown_trips)
         numbering = Numbering()
         changes = []
         for owned in found:
-            choice = _Choice.of(owned, gpu, pass_.layouts, frequencies)
+            choice = _Choice.of(owned, situation, pass_.layouts, frequencies)
             best = choice.best() if choice is not None else None
             if best is None:
                 continue
@@ -145,10 +145,10 @@ class _Choice:
     shape: tuple[int, ...]
     encoding: SwizzledShared
     cuts: Sequence[tuple[int, int, int]]
-    gpu: Target
+    situation: Situation
 
     @staticmethod
-    def of(owned: Owned, gpu: Target, table: LayoutTable, frequencies: Frequencies) -> _Choice | None:
+    def of(owned: Owned, situation: Situation, table: LayoutTable, frequencies: Frequencies) -> _Choice | None:
         """The choice for some memory; None if something of it has no layout, or if it has no other one."""
         accesses, cuts = dict[_Access, float](), list[tuple[int, int, int]]()
         memory = next(iter(owned.views)).type
@@ -160,9 +160,9 @@ class _Choice:
             elif op.name == COPY or is_access(op):
                 registers, memory = op.operands[:2] if op.name == COPY else sides_of(op)
                 layout = table.of(registers.type)
-                if not isinstance(layout, LinearLayout) or layout.in_dim_size(LANE) != gpu.lanes:
+                if not isinstance(layout, LinearLayout) or layout.in_dim_size(LANE) != situation.gpu.lanes:
                     return None
-                if op.name == COPY and gpu.vendor != "nvidia":
+                if op.name == COPY and situation.gpu.vendor != "nvidia":
                     return None  # the lanes of such a copy have to be neighbours in memory
                 is_store = op.name != LOCAL_LOAD
                 access = _Access(
@@ -176,11 +176,11 @@ class _Choice:
                 accesses[access] = accesses.get(access, 0.0) + frequencies.of(op.block)
         if encoding is None or encoding.rank < 2 or not accesses:
             return None
-        return _Choice(accesses, element_type(element), shape[-encoding.rank :], encoding, cuts, gpu)
+        return _Choice(accesses, element_type(element), shape[-encoding.rank :], encoding, cuts, situation)
 
     def best(self) -> tuple[SwizzledShared, str] | None:
         """The encoding with the cheapest accesses, and in words what it saves; None if none saves enough."""
-        now, limit = self._memory(self.encoding), self.gpu.policy.staging_left
+        now, limit = self._memory(self.encoding), self.situation.gpu.policy.staging_left
         if now is None:
             return None
         least, before = self._sum(_least, now), self._sum(_direct, now)
@@ -199,10 +199,10 @@ class _Choice:
         saved = "{:.0f} wavefronts a warp instead of {:.0f}".format(*wavefronts)
         return found, f"{saved}: {after:.0f} clocks instead of {before:.0f}"
 
-    def _sum(self, figure: Callable[[_Access, LocalAccess, Target], float], memory: LocalAccess) -> float:
+    def _sum(self, figure: Callable[[_Access, LocalAccess, Situation], float], memory: LocalAccess) -> float:
         """The sum of a figure of each access, as often as it runs."""
         return sum(
-            figure(access, access.at(memory), self.gpu) * often for access, often in self.accesses.items()
+            figure(access, access.at(memory), self.situation) * often for access, often in self.accesses.items()
         )
 
     def _suitable(self, now: LocalAccess) -> Iterator[tuple[SwizzledShared, LocalAccess]]:
@@ -223,7 +223,7 @@ class _Choice:
     def _encodings(self) -> Iterator[SwizzledShared]:
         """Every order, those with the present fastest dimension first, with the swizzles that spread rows over
         all banks, and without one."""
-        size, line = self.element.memory_bytes, self.gpu.wavefront_bytes
+        size, line = self.element.memory_bytes, self.situation.gpu.wavefront_bytes
         orders = list(itertools.permutations(reversed(range(len(self.shape)))))
         orders.sort(key=lambda order: order[0] != self.encoding.order[0])
         for order in orders:
@@ -242,22 +242,22 @@ class _Choice:
         return LocalAccess.of(layout, self.shape, self.element.memory_bytes, is_store=True)
 
 
-def _direct(access: _Access, local: LocalAccess, gpu: Target) -> float:
-    return direct_price(local, access.registers, gpu).expected
+def _direct(access: _Access, local: LocalAccess, situation: Situation) -> float:
+    return direct_price(local, access.registers, situation).expected
 
 
-def _least(access: _Access, local: LocalAccess, gpu: Target) -> float:
-    return least_price(local, access.registers, gpu).expected
+def _least(access: _Access, local: LocalAccess, situation: Situation) -> float:
+    return least_price(local, access.registers, situation).expected
 
 
-def _wavefronts(access: _Access, local: LocalAccess, gpu: Target) -> float:
-    return local.wavefronts(access.registers, gpu)
+def _wavefronts(access: _Access, local: LocalAccess, situation: Situation) -> float:
+    return local.wavefronts(access.registers, situation.gpu)
 
 
-def _staged(access: _Access, local: LocalAccess, gpu: Target) -> float:
+def _staged(access: _Access, local: LocalAccess, situation: Situation) -> float:
     """The clocks of an access as `linear-lower-local` would make it."""
     if access.is_copy:
-        return _direct(access, local, gpu)
+        return _direct(access, local, situation)
     element = element_type(f"i{8 * local.element_bytes}")
-    found = staging_for(local, access.registers, element, gpu, access.in_words)
-    return found.after.expected if isinstance(found, Staging) else _direct(access, local, gpu)
+    found = staging_for(local, access.registers, element, situation, access.in_words)
+    return found.after.expected if isinstance(found, Staging) else _direct(access, local, situation)

@@ -15,6 +15,7 @@ from triton_linear.lowering.plan.plans import Cost, Plan, Rejected
 from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import cost, select, shuffled
 from triton_linear.lowering.target import limits
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.tiles import available
 from triton_linear.passes.analysis.shared_memory import LocalAccess
@@ -69,7 +70,7 @@ class Direct:
 
 
 def staging_for(
-    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, in_words: bool = True
+    local: LocalAccess, wanted: LinearLayout, element: ElementType, situation: Situation, in_words: bool = True
 ) -> Staging | Direct:
     """The cheapest staging of an access whose tensor has the layout `wanted` in registers, or why none is
     cheaper than the direct access.
@@ -79,16 +80,17 @@ def staging_for(
 
     Ensures: each warp holds the same elements in the staging's layout; its conversion uses no shared memory.
     """
-    unpacking = 0.0 if in_words else _unpacking_clocks(local, wanted, target)
-    return _staging(local, wanted, element.bare, target, unpacking)
+    unpacking = 0.0 if in_words else _unpacking_clocks(local, wanted, situation.gpu)
+    return _staging(local, wanted, element.bare, situation, unpacking)
 
 
 @functools.lru_cache(maxsize=1024)
 def _staging(
-    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, unpacking: float
+    local: LocalAccess, wanted: LinearLayout, element: ElementType, situation: Situation, unpacking: float
 ) -> Staging | Direct:
     """`staging_for`; unpacking elements from words costs `unpacking` clocks."""
-    direct, least = direct_price(local, wanted, target), least_price(local, wanted, target)
+    target = situation.gpu
+    direct, least = direct_price(local, wanted, situation), least_price(local, wanted, situation)
     limit = target.policy.staging_left * direct.expected
     if least.expected > limit:
         reason = f"{direct.wavefronts} wavefronts a warp, {least.wavefronts} are the fewest"
@@ -97,7 +99,7 @@ def _staging(
         return Direct("instructions for matrices of bytes, which are not foreseen", is_least=True)
     best: Staging | None = None
     planned: dict[float, int] = {}
-    for bound, _, found, moves in _bounded_candidates(local, wanted, element, target, limit):
+    for bound, _, found, moves in _bounded_candidates(local, wanted, element, situation, limit):
         if bound >= limit or sum(planned.values()) == limits.STAGING_PLANNED:
             break
         if planned.get(bound, 0) == limits.STAGING_ALIKE:
@@ -110,12 +112,12 @@ def _staging(
             if isinstance(shuffles, Rejected):
                 continue
             taken = cost(shuffles, element, target, 1 << len(dict(wanted.bases).get(WARP, ())))
-            if _price_in(local, found, _add_clocks(taken, unpacking), target).expected >= limit:
+            if _price_in(local, found, _add_clocks(taken, unpacking), situation).expected >= limit:
                 continue
-        selection = select(*sides, element, target)
+        selection = select(*sides, element, situation)
         if selection.plan is None or selection.plan.kind not in INSIDE:
             continue
-        price = _price_in(local, found, _add_clocks(selection.cost, unpacking), target)
+        price = _price_in(local, found, _add_clocks(selection.cost, unpacking), situation)
         if price.expected < limit:
             limit = price.expected
             best = Staging(found, selection.plan, direct, price)
@@ -172,11 +174,12 @@ class _BoundedCandidate(NamedTuple):
 
 @functools.lru_cache(maxsize=128)
 def _bounded_candidates(
-    local: LocalAccess, wanted: LinearLayout, element: ElementType, target: Target, limit: float
+    local: LocalAccess, wanted: LinearLayout, element: ElementType, situation: Situation, limit: float
 ) -> tuple[_BoundedCandidate, ...]:
     """Layouts whose lower bound is below `limit` clocks, the cheapest first."""
+    target = situation.gpu
     most = range(local.wavefronts(wanted, target) + 1)
-    below = bisect.bisect_left(most, limit, key=lambda count: _price(count, Cost(), wanted, target).expected)
+    below = bisect.bisect_left(most, limit, key=lambda count: _price(count, Cost(), wanted, situation).expected)
     tried = places(local, wanted, target, below)
     tried = [found for found in tried if found.exchanged or found.moved or found.registers]
     tried.sort(key=_rank)
@@ -187,7 +190,7 @@ def _bounded_candidates(
         bounds = least_cost(*sides, element, target).by_planner
         for kind in ("registers", "shuffle"):
             if kind in bounds:
-                price = _price_in(local, layout, bounds[kind], target)
+                price = _price_in(local, layout, bounds[kind], situation)
                 if price.expected < limit:
                     bounded.append(_BoundedCandidate(price.expected, number, layout, kind == "shuffle"))
     bounded.sort(key=lambda entry: entry[:2])
@@ -205,26 +208,26 @@ def are_words(loaded: Value) -> bool:
     return not any(use.owner.name.startswith(_ARITHMETIC) for use in loaded.uses)
 
 
-def direct_price(local: LocalAccess, layout: LinearLayout, target: Target) -> AccessPrice:
+def direct_price(local: LocalAccess, layout: LinearLayout, situation: Situation) -> AccessPrice:
     """The price of an access that is not staged."""
-    return _price_in(local, layout, Cost(), target)
+    return _price_in(local, layout, Cost(), situation)
 
 
-def least_price(local: LocalAccess, layout: LinearLayout, target: Target) -> AccessPrice:
+def least_price(local: LocalAccess, layout: LinearLayout, situation: Situation) -> AccessPrice:
     """The price of an access to the elements that a warp holds in `layout` if each wavefront were full."""
-    return _price(local.fewest_of(layout, target), Cost(), layout, target)
+    return _price(local.fewest_of(layout, situation.gpu), Cost(), layout, situation)
 
 
-def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, target: Target) -> AccessPrice:
-    return _price(local.wavefronts(layout, target), conversion, layout, target)
+def _price_in(local: LocalAccess, layout: LinearLayout, conversion: Cost, situation: Situation) -> AccessPrice:
+    return _price(local.wavefronts(layout, situation.gpu), conversion, layout, situation)
 
 
-def _price(wavefronts: int, conversion: Cost, layout: LinearLayout, target: Target) -> AccessPrice:
+def _price(wavefronts: int, conversion: Cost, layout: LinearLayout, situation: Situation) -> AccessPrice:
     """The price of an access that takes `wavefronts` wavefronts. Packing of narrow elements is not counted,
     neither for direct nor for staged accesses (but see `_unpacking_clocks`)."""
-    table = target.costs
+    table = situation.gpu.costs
     warps = layout.in_dim_size("warp") if layout.has_in_dim("warp") else 1
     clocks = wavefronts * table.wavefront + conversion.clocks
     latency = table.memory_wait + table.alone * warps * wavefronts * table.wavefront + conversion.latency
-    busy = max(target.likely_warps, warps)
+    busy = situation.busy(warps)
     return AccessPrice(wavefronts, clocks, Cost(clocks, latency).expected(busy))

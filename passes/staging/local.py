@@ -11,7 +11,7 @@ from triton_linear.dialect.mlir_adapter import (
     StringAttr,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.equivalence import Numbering
@@ -57,19 +57,19 @@ class LowerLocal(Planning):
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)
         accesses = [inner for inner in ops if is_access(inner)]
-        gpu = self.gpu(op, pass_) if accesses else None
-        if gpu is None:
+        situation = self.situation(op, pass_) if accesses else None
+        if situation is None:
             return False
         if reason := unfit(op, list(ops)):
             diagnostics.remark(op, f"accesses to shared memory are left to Triton: {reason}")
             return False
         table = pass_.layouts
-        gpu = Residency.of(gpu, ops, warps_of(op), table).gpu
+        situation = Residency.of(situation, ops, warps_of(op), table).situation
         signs = changed_signs(ops)
         held = KeptBits.of(op, pass_, exact=self.exact).held
         chosen: list[tuple[Operation, Staging]] = []
         for access in accesses:
-            choice = self.decide(access, gpu, table)
+            choice = self.decide(access, situation, table)
             if isinstance(choice, Staging) and any(operand in signs for operand in access.operands):
                 choice = Direct(_SIGN)
             if isinstance(choice, Staging) and takes_held(access, held):
@@ -88,7 +88,7 @@ class LowerLocal(Planning):
             access.attributes[ll.STAGED] = StringAttr.get(choice.summary(), op.context)
         return None
 
-    def decide(self, access: Operation, gpu: Target, table: LayoutTable) -> Staging | Direct:
+    def decide(self, access: Operation, situation: Situation, table: LayoutTable) -> Staging | Direct:
         """How an access is staged, or why it is not."""
         registers, memory = sides_of(access)
         wanted, placed = table.of(registers.type), table.of(memory.type)
@@ -109,9 +109,10 @@ class LowerLocal(Planning):
         local = LocalAccess.of(placed, shape, element.memory_bytes, is_store)
         if local is None:
             return Direct("offsets in memory are no linear function of the tensor's coordinates")
+        gpu = situation.gpu
         if wanted.in_dim_size("lane") != gpu.lanes:
             return Direct(f"the layout has {wanted.in_dim_size('lane')} lanes, {gpu.name} has {gpu.lanes}")
-        return staging_for(local, wanted, element, gpu, is_store or are_words(access.results[0]))
+        return staging_for(local, wanted, element, situation, is_store or are_words(access.results[0]))
 
 
 def _reroute(access: Operation, choice: Staging) -> None:

@@ -106,6 +106,7 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
         return ("",)
     source, destination = shown
     from triton_linear.lowering.planners.select import select
+    from triton_linear.lowering.target.situation import Situation
 
     for subject in shown:
         if subject.layout.in_dim_size(LANE) != target.lanes:
@@ -116,7 +117,7 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     if source.layout.in_dim_size(WARP) != destination.layout.in_dim_size(WARP):
         return ("no conversion: the layouts are for different numbers of warps",)
     element = element_type({8: "i8", 16: "f16", 32: "f32", 64: "f64"}.get(source.element_bits, "i1"))
-    selection = select(source.layout, destination.layout, element, target)
+    selection = select(source.layout, destination.layout, element, Situation.on(target))
     how = "left to Triton" if selection.plan is None else selection.plan.summary()
     return (f"conversion on {target.name}: {how}", *(f"  not {rejected}" for rejected in selection.rejected))
 

@@ -15,6 +15,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.gluon.units import element_of
 from triton_linear.lowering.interpreter.counts import wavefronts
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 
 ROWS = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
@@ -183,7 +184,7 @@ def test_several_readers_share_one_memory() -> None:
 def test_costs_are_those_of_the_planner() -> None:
     cost = gluon.conversion_cost(ROWS, COLUMNS, SHAPE, "float16")
     sides = (gluon.linear_layout(one, SHAPE) for one in (ROWS, COLUMNS))
-    chosen = select(*sides, element_of("f16"), target("cuda:90"))
+    chosen = select(*sides, element_of("f16"), Situation.on(target("cuda:90")))
     assert chosen.plan is not None
     assert (cost.kind, cost.lowering) == (chosen.plan.kind, chosen.plan.summary())
     assert cost.clocks == chosen.cost.clocks > 0

@@ -22,6 +22,7 @@ from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.plan.plans import Plan, Ranks, SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.select import candidates, select, shuffled
 from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 
 GPU = target("cuda:90")
@@ -58,7 +59,7 @@ def drawn(rng: random.Random, bits: int, warps: int, ctas: int) -> LinearLayout:
 
 
 def chosen(src: LinearLayout, dst: LinearLayout, element: ElementType = F32) -> Plan:
-    plan = select(src, dst, element, GPU).plan
+    plan = select(src, dst, element, Situation.on(GPU)).plan
     assert plan is not None
     return plan
 
@@ -201,7 +202,7 @@ def test_loads_from_other_ctas_are_wide_where_stores_can_transpose() -> None:
 def test_scratch_is_in_rounds_where_it_must_be() -> None:
     src = layout([1, 2, 4, 64], [8, 16, 32, 128, 256], [512], [1024])
     dst = layout([1, 2, 4, 1024], [8, 16, 32, 128, 256], [512], [64])
-    plan = select(src, dst, F32, GPU, 1024).plan
+    plan = select(src, dst, F32, Situation.on(GPU, 1024)).plan
     assert isinstance(plan, SharedPlan) and len(plan.store.rounds) > 1
     assert plan.barriers == 2 * len(plan.store.rounds)
     assert refuted(plan, src, dst, F32, GPU) is None
@@ -211,10 +212,10 @@ def test_scratch_is_in_rounds_where_it_must_be() -> None:
 
 
 def test_other_ways_do_not_serve() -> None:
-    ((_, plan),) = candidates(HELD, WANTED, F32, GPU)
+    ((_, plan),) = candidates(HELD, WANTED, F32, Situation.on(GPU))
     assert plan.kind == "cluster-shared"
     assert "crosses CTAs" in str(shuffled(HELD, WANTED, F32, GPU))
-    selection = select(HELD, WANTED, F32, target("cuda:80"))
+    selection = select(HELD, WANTED, F32, Situation.on(target("cuda:80")))
     assert selection.plan is None
     assert "cuda:80 has no clusters" in selection.rejected[0].reason
 
@@ -238,7 +239,7 @@ def test_a_missing_barrier_of_the_cluster_is_found(barrier: int) -> None:
 def test_a_missing_barrier_between_rounds_is_found() -> None:
     src = layout([1, 2, 4, 64], [8, 16, 32, 128, 256], [512], [1024])
     dst = layout([1, 2, 4, 1024], [8, 16, 32, 128, 256], [512], [64])
-    plan = select(src, dst, F32, GPU, 1024).plan
+    plan = select(src, dst, F32, Situation.on(GPU, 1024)).plan
     assert isinstance(plan, SharedPlan)
     broken = without(without(code(plan), ARRIVE, 1), WAIT, 1)
     assert ("cluster", "write after read") in {(r.scope, r.hazard) for r in run(broken, plan, src, dst).races}
@@ -368,7 +369,7 @@ def test_loads_from_other_ctas_join_no_phases() -> None:
     for src, dst, element in random_conversions(150):
         if not {0} & set(dst.columns(LANE)[:2]):
             continue
-        plans = [select(src, dst, element, each).plan for each in (gpu, alone)]
+        plans = [select(src, dst, element, Situation.on(each)).plan for each in (gpu, alone)]
         if isinstance(plans[0], SharedPlan) and plans[0].ranks is not None:
             seen += 1
             assert plans[0] == plans[1]

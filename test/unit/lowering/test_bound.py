@@ -19,6 +19,7 @@ from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, e
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.planners.shuffle import cost_of_shuffle, may_pay_to_replace, plan_shuffle
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.steps import Pick
 from triton_linear.lowering.target.targets import target
 
@@ -43,7 +44,7 @@ def test_no_plan_is_cheaper(name):
     gpu = target(name)
     shares = []
     for source, destination, element in drawn(gpu):
-        selection = select(source, destination, element, gpu)
+        selection = select(source, destination, element, Situation.on(gpu))
         least = least_cost(source, destination, element, gpu)
         for warps in (1, 4, 8, 32):
             found = selection.cost.expected(warps)
@@ -59,7 +60,7 @@ def test_no_way_is_cheaper(name):
     compared = {"shuffle": [], "warp-shared": [], "cta-shared": []}
     for source, destination, element in drawn(gpu):
         least = least_cost(source, destination, element, gpu)
-        for cost, plan in candidates(source, destination, element, gpu):
+        for cost, plan in candidates(source, destination, element, Situation.on(gpu)):
             # Selects within threads are a plan of the planner of shuffles.
             kind = "shuffle" if plan.kind == "registers" and cost.clocks else plan.kind
             if kind in compared and "registers" not in least.by_planner:
@@ -77,10 +78,10 @@ def test_what_is_not_planned_was_not_the_best(name):
     gpu = target(name)
     spared = 0
     for source, destination, element in drawn(gpu):
-        selection = select(source, destination, element, gpu)
+        selection = select(source, destination, element, Situation.on(gpu))
         spared += any(rejected.reason.startswith("at least") for rejected in selection.rejected)
-        cost, plan = candidates(source, destination, element, gpu)[0]
-        warps = max(gpu.likely_warps, 1 << source.in_dim_bits("warp"))
+        cost, plan = candidates(source, destination, element, Situation.on(gpu))[0]
+        warps = Situation.on(gpu).busy(1 << source.in_dim_bits("warp"))
         if selection.plan != plan:
             assert selection.cost.expected(warps) <= cost.expected(warps)
     assert spared > 20

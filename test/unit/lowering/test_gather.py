@@ -20,6 +20,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan
 from triton_linear.lowering.plan.plans import Access, Rejected, SharedPlan
 from triton_linear.lowering.prove.gathers import refuted_gather
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target, target
 
 F32, I32 = element_type("f32"), element_type("i32")
@@ -73,8 +74,8 @@ def test_code_through_memory_takes_what_numpy_does(name: str) -> None:
     kinds = Counter[str]()
     for number in range(30):
         case = random_gather(rng, gpu, apart=number % 2 > 0)
-        sides = case.src, case.index, case.axis, case.element, gpu
-        plan = plan_gather_shared(*sides, rng.choice((None, 0)))
+        where = Situation.on(gpu, rng.choice((None, 0)))
+        plan = plan_gather_shared(case.src, case.index, case.axis, case.element, where)
         assert isinstance(plan, SharedPlan)
         assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
         verdict = run(case, plan, gpu, number)
@@ -106,7 +107,7 @@ def test_in_a_cluster_each_cta_gathers_what_it_has(name: str) -> None:
     kinds = Counter[str]()
     for number in range(28):
         case = in_cluster(rng, random_gather(rng, gpu, apart=number % 2 > 0))
-        plan = plan_gather_shared(case.src, case.index, case.axis, case.element, gpu)
+        plan = plan_gather_shared(case.src, case.index, case.axis, case.element, Situation.on(gpu))
         assert isinstance(plan, SharedPlan)
         assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
         verdict = run(case, plan, gpu, number)
@@ -141,7 +142,7 @@ def test_rows_of_lanes_in_banks_of_their_own_have_no_conflicts() -> None:
     """Whatever the indices are: four rows of eight, each in eight banks."""
     for element in ("i8", "f16", "f32"):
         case = replace(rows_of(8, 1), element=element_type(element))
-        plan = plan_gather_shared(case.src, case.index, 1, case.element, CUDA)
+        plan = plan_gather_shared(case.src, case.index, 1, case.element, Situation.on(CUDA))
         assert isinstance(plan, SharedPlan)
         for seed in range(4):
             counts = run(case, plan, CUDA, seed).counts
@@ -154,7 +155,7 @@ def test_what_stays_in_its_warp_waits_for_no_other() -> None:
     own = [(0, 1 << bit) for bit in range(4)]
     side = layout(own, [(1 << bit, 0) for bit in range(5)], [(32, 0), (64, 0)], [128, 16])
     case = Case(side, side, 1, F32, I32)
-    plan = plan_gather_shared(side, side, 1, F32, CUDA)
+    plan = plan_gather_shared(side, side, 1, F32, Situation.on(CUDA))
     assert isinstance(plan, SharedPlan)
     assert plan.scope == "warp"
     verdict = run(case, plan, CUDA)
@@ -164,7 +165,10 @@ def test_what_stays_in_its_warp_waits_for_no_other() -> None:
 
 def test_rounds_take_less_scratch_for_more_barriers() -> None:
     case = rows_of(16, 4)
-    plans = [plan_gather_shared(case.src, case.index, 1, F32, CUDA, limit) for limit in (None, 2048, 1024)]
+    plans = [
+        plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA, limit))
+        for limit in (None, 2048, 1024)
+    ]
     assert [(plan.scratch_bytes, plan.barriers) for plan in plans if isinstance(plan, SharedPlan)] == [
         (4096, 1),
         (2048, 3),
@@ -177,7 +181,7 @@ def test_few_lanes_with_several_registers_on_the_axis_go_through_memory() -> Non
     kinds = {}
     for columns, registers in ((8, 1), (32, 1), (2, 2), (8, 4), (16, 8)):
         case = rows_of(columns, registers)
-        plan = select_gather(case.src, case.index, 1, F32, CUDA)
+        plan = select_gather(case.src, case.index, 1, F32, Situation.on(CUDA))
         assert not isinstance(plan, Rejected)
         kinds[columns, registers] = plan.kind
     assert kinds == {
@@ -207,7 +211,7 @@ def test_an_index_is_shifted_alone_where_no_other_bit_of_it_reaches_the_lane() -
 
 def test_a_plan_that_takes_too_much_is_made_only_where_there_is_no_other() -> None:
     case = rows_of(8, 4)
-    assert select_gather(case.src, case.index, 1, F32, CUDA, 0) == planned(case, CUDA)
+    assert select_gather(case.src, case.index, 1, F32, Situation.on(CUDA, 0)) == planned(case, CUDA)
 
 
 def test_sources_chosen_by_the_thread_number_are_right() -> None:
@@ -356,7 +360,7 @@ MEMORY_MUTANTS = {
 @pytest.mark.parametrize("name", MEMORY_MUTANTS)
 def test_wrong_plans_through_memory_are_refuted_and_found_wrong(name: str) -> None:
     case = rows_of(16, 4)
-    plan = plan_gather_shared(case.src, case.index, 1, F32, CUDA, 2048)
+    plan = plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA, 2048))
     assert isinstance(plan, SharedPlan)
     wrong = MEMORY_MUTANTS[name](plan)
     assert wrong != plan
@@ -382,7 +386,7 @@ def test_wrong_plans_through_memory_are_refuted_and_found_wrong(name: str) -> No
 )
 def test_what_does_not_fit_is_refuted(change: Callable[[SharedPlan], SharedPlan], reason: str) -> None:
     case = rows_of(16, 4)
-    plan = plan_gather_shared(case.src, case.index, 1, F32, CUDA)
+    plan = plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA))
     assert isinstance(plan, SharedPlan)
     refuted = refuted_gather(change(plan), case.src, case.index, 1, F32, CUDA)
     assert refuted is not None and reason in refuted
@@ -420,7 +424,7 @@ def test_wrong_plans_are_refuted_and_their_code_is_found_wrong(name: str) -> Non
 def test_loads_are_priced_at_the_mean_of_random_indices() -> None:
     """Of 32 lanes in 32 banks the fullest has 3.53 words on average (10^6 throws of numpy's)."""
     side = layout([(0, 1 << bit) for bit in range(10)], [(1 << bit, 0) for bit in range(5)], [], [32, 1024])
-    plan = plan_gather_shared(side, side, 1, F32, CUDA)
+    plan = plan_gather_shared(side, side, 1, F32, Situation.on(CUDA))
     assert isinstance(plan, SharedPlan)
     cost = cost_of_gather_shared(plan, F32, CUDA)
     assert cost.wavefronts == plan.accesses  # every lane has a bank of its own
@@ -433,7 +437,10 @@ def test_memory_pays_more_as_registers_on_the_axis_grow() -> None:
     ratios = []
     for registers in (1, 2, 4, 8, 16, 32):
         case = rows_of(32, registers)
-        shuffles, memory = planned(case, CUDA), plan_gather_shared(case.src, case.index, 1, F32, CUDA)
+        shuffles, memory = (
+            planned(case, CUDA),
+            plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA)),
+        )
         assert not isinstance(shuffles, Rejected) and not isinstance(memory, Rejected)
         ratios.append(cost_of(shuffles, F32, CUDA).clocks / cost_of(memory, F32, CUDA).clocks)
     assert ratios[0] < 1 < ratios[-1]
@@ -448,10 +455,10 @@ def test_in_the_same_layouts_ours_is_never_more_than_triton_s(name: str) -> None
     for number in range(40):
         case = random_gather(rng, gpu, apart=number % 2 > 0)
         sides = case.src, case.index, case.axis, case.element, gpu
-        plan = select_gather(*sides)
+        plan = select_gather(*sides[:-1], Situation.on(gpu))
         assert not isinstance(plan, Rejected)
         compared[is_warp_local(case.src, case.index, case.axis)] += 1
         ours, theirs = cost_of(plan, case.element, gpu, case.warps), stock_cost(*sides, case.warps)
-        warps = max(gpu.likely_warps, case.warps)
+        warps = Situation.on(gpu).busy(case.warps)
         assert ours.expected(warps) <= theirs.expected(warps) + 1e-9, (case, plan.summary())
     assert min(compared[local] for local in (True, False)) > 3

@@ -23,6 +23,7 @@ from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Index, Ranks, Rejected, SharedPlan
 from triton_linear.lowering.prove.gathers import refuted_gather
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 
 GPU = target("cuda:90")
@@ -46,7 +47,7 @@ def case_of(src: LinearLayout = WHOLE, index: LinearLayout = WHOLE) -> Case:
 
 
 def planned(case: Case, limit: int | None = None) -> SharedPlan:
-    plan = plan_gather_shared(case.src, case.index, case.axis, case.element, GPU, limit)
+    plan = plan_gather_shared(case.src, case.index, case.axis, case.element, Situation.on(GPU, limit))
     assert isinstance(plan, SharedPlan)
     return plan
 
@@ -73,7 +74,7 @@ def random_plans() -> list[tuple[str, Case, SharedPlan]]:
     for number in range(44):
         name = GPUS[number % 2]
         case = across_ctas(rng, target(name))
-        plan = plan_gather_shared(case.src, case.index, case.axis, case.element, target(name))
+        plan = plan_gather_shared(case.src, case.index, case.axis, case.element, Situation.on(target(name)))
         assert isinstance(plan, SharedPlan)
         found.append((name, case, plan))
     return found
@@ -202,7 +203,7 @@ def test_what_the_own_cta_has_at_a_place_of_its_rank_is_loaded_from_it() -> None
 
 
 def test_a_gpu_without_clusters_has_none() -> None:
-    found = plan_gather_shared(WHOLE, WHOLE, 0, F32, target("cuda:80"))
+    found = plan_gather_shared(WHOLE, WHOLE, 0, F32, Situation.on(target("cuda:80")))
     assert isinstance(found, Rejected)
     assert found.reason == f"{OTHER_CTAS}, and cuda:80 has no clusters"
 

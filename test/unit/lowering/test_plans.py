@@ -26,6 +26,7 @@ from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_sh
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.lanes import native_exchanges
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 
 
@@ -43,7 +44,7 @@ def test_every_plan_of_random_pairs(name):
             plan_shuffle(conv, element, machine),
             plan_warp_shared(conv, element, machine, limit),
             plan_cta_shared(conv, element, machine, limit),
-            select(src, dst, element, machine).plan,
+            select(src, dst, element, Situation.on(machine)).plan,
         ]
         assert not isinstance(plans[-2], Rejected), "an exchange in the CTA always serves"
         assert plans[-1] is not None
@@ -202,9 +203,9 @@ def test_conversions_inside_each_cta_of_a_cluster(name):
     for _ in range(60):
         alone, wanted, warp_bits = random_pair(rng, machine)
         src, dst = (spread_over_ctas(layout, layout.out_dim_size("dim0")) for layout in (alone, wanted))
-        selection = select(src, dst, ELEMENTS[3], machine)
+        selection = select(src, dst, ELEMENTS[3], Situation.on(machine))
         plan = selection.plan
-        assert plan == select(alone, wanted, ELEMENTS[3], machine).plan
+        assert plan == select(alone, wanted, ELEMENTS[3], Situation.on(machine)).plan
         kinds[plan.kind] += 1
         assert refuted(plan, src, dst, ELEMENTS[3], machine) is None
         if plan.kind == "noop":
@@ -221,14 +222,14 @@ def test_conversions_inside_each_cta_of_a_cluster(name):
 def test_what_crosses_ctas_is_left_with_its_reason_without_clusters():
     src = plan_machine.random_layout(random.Random(1), 7, 5, 1, 0, False)
     first, second = spread_over_ctas(src, 128), spread_over_ctas(src, 129)
-    selection = select(first, second, ELEMENTS[3], target("cuda:80"))
+    selection = select(first, second, ELEMENTS[3], Situation.on(target("cuda:80")))
     assert selection.plan is None
     assert "crosses CTAs" in selection.rejected[0].reason
 
 
 def test_lanes_must_be_the_targets():
     src = plan_machine.random_layout(random.Random(1), 7, 5, 1, 0, False)
-    selection = select(src, src, ELEMENTS[3], target("hip:gfx942"))
+    selection = select(src, src, ELEMENTS[3], Situation.on(target("hip:gfx942")))
     assert selection.rejected[0].reason == "the source layout has 32 lanes, hip:gfx942 has 64"
 
 
@@ -269,7 +270,9 @@ def test_loads_of_cdna4_transpose(warps):
             text = emit(plan, signature_of(plan, element), gpu)
             assert verify_conversion(text, rows, dst, element, gpu, warps, plan.scratch_bytes).ok
             assert refuted(plan, rows, dst, element, gpu) is None
-        assert select(rows, dst, element, gpu).plan.load.matrix == f"ds_read_b64_tr_b{element.bits}"
+        assert (
+            select(rows, dst, element, Situation.on(gpu)).plan.load.matrix == f"ds_read_b64_tr_b{element.bits}"
+        )
     assert names["ds_read_b64_tr_b16"] and names["ds_read_b64_tr_b8"], names
 
 

@@ -18,6 +18,7 @@ from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.policy import FAMILIES, UNBOUNDED, Policy, thresholds
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -107,9 +108,9 @@ def _rows(rows: int, size: int, each: int, lanes: tuple[int, int]) -> str:
 
 def test_a_gather_that_spills_goes_through_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     layout, element = layout_of(_rows(512, 16, 2, (4, 8)), (512, 16)), element_type("f32")
-    assert not isinstance(select_gather(layout, layout, 1, element, H200), GatherPlan)
+    assert not isinstance(select_gather(layout, layout, 1, element, Situation.on(H200)), GatherPlan)
     monkeypatch.setattr(limits, "GATHER_REGISTERS", UNBOUNDED)
-    assert isinstance(select_gather.__wrapped__(layout, layout, 1, element, H200), GatherPlan)
+    assert isinstance(select_gather.__wrapped__(layout, layout, 1, element, Situation.on(H200)), GatherPlan)
 
 
 def test_a_gather_does_not_choose_among_too_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +123,7 @@ def test_a_gather_does_not_choose_among_too_many_words(monkeypatch: pytest.Monke
 
 def test_conversions_of_too_many_registers_are_left_to_triton() -> None:
     sides = [layout_of(_rows(32, 16384, 1, lanes), (32, 16384)) for lanes in ((32, 1), (16, 2))]
-    (rejected,) = select(*sides, element_type("i8"), H200).rejected
+    (rejected,) = select(*sides, element_type("i8"), Situation.on(H200)).rejected
     assert "8192 at most" in str(rejected)
 
 

@@ -34,6 +34,7 @@ from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.prove import plans as prove
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.prove.plans import refuted
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.steps import Pick, Shuffle
 from triton_linear.lowering.target.targets import target
 
@@ -52,7 +53,7 @@ def planned(src: LinearLayout, dst: LinearLayout, element: Any, machine: Any, li
         plan_shuffle(conv, element, machine),
         plan_warp_shared(conv, element, machine, limit),
         plan_cta_shared(conv, element, machine, limit),
-        select(src, dst, element, machine).plan,
+        select(src, dst, element, Situation.on(machine)).plan,
     ]
     return [plan for plan in found if plan is not None and not isinstance(plan, Rejected)]
 

@@ -26,6 +26,7 @@ from triton_linear.lowering.planners.conversion import conversion
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.planners.shared import plan_warp_shared, plans_across_ctas
 from triton_linear.lowering.target.limits import SCRATCH_PIECES
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target
 
 CUDA = target("cuda:90")
@@ -256,7 +257,7 @@ def test_where_warps_of_a_cluster_hold_copies_one_exchange_of_the_cta_stores_les
     plans = list(plans_across_ctas(conversion(whole, split), element, CUDA, 1 << 20))
     assert [plan.scope for plan in plans] == ["warp", "cta"]
     assert plans[1].scratch_bytes < plans[0].scratch_bytes
-    assert select(whole, split, element, CUDA).plan == plans[1]
+    assert select(whole, split, element, Situation.on(CUDA)).plan == plans[1]
 
 
 def test_a_plan_whose_warps_have_other_parts_is_known() -> None:

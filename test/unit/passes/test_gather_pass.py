@@ -25,7 +25,8 @@ from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Cost, SharedPlan
-from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.lowering.target.situation import Situation
+from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.gather import LowerGathers, _Choice
 from triton_linear.passes.conversions.stubs import StubError, stubs_of
@@ -369,7 +370,7 @@ def test_a_gather_that_some_warps_run_is_ours() -> None:
 
 def test_throughput_counts_for_the_warps_of_a_cta_at_least() -> None:
     """A kernel with a large tensor is priced for no other warps than those of its CTA."""
-    few = with_policy(target("cuda:90"), likely_warps=0)
-    choice = _Choice(few, None, PartialCode.find(()), ctas=1, warps=4)
+    few = Situation.on(target("cuda:90")).with_warps(0)
+    choice = _Choice(few, PartialCode.find(()), ctas=1, warps=4)
     cost = Cost(100.0, latency=50.0)
     assert choice.clocks(cost) == cost.expected(4) > cost.expected(0)

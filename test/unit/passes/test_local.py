@@ -16,6 +16,7 @@ from triton_linear.lowering.planners.conversion import Reach, conversion
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.staging import choice, family
@@ -67,7 +68,7 @@ def test_a_staged_access_stays_inside_the_warps_and_pays(name: str) -> None:
         assert conversion(*sides).reach <= Reach.WARP
         assert choice.plan.kind in ("noop", "registers", "shuffle")
         assert choice.plan.scratch_bytes == 0
-        assert choice.plan == select(*sides, case.type, target(name)).plan
+        assert choice.plan == select(*sides, case.type, Situation.on(target(name))).plan
         assert choice.after.expected < target(name).policy.staging_left * choice.before.expected
     assert chosen >= 2
 
@@ -276,8 +277,8 @@ def test_limits_of_the_search_decide_some_accesses(name: str, monkeypatch: pytes
     case = DECIDED[name]
     gpu, wanted = target(case.target), case.layout(case.registers)
     _forget()
-    taken = staging_for(case.access, wanted, case.type, gpu)
+    taken = staging_for(case.access, wanted, case.type, Situation.on(gpu))
     monkeypatch.setattr(limits, name.upper(), FARTHER.get(name, UNBOUNDED))
     _forget()
-    assert staging_for(case.access, wanted, case.type, gpu) != taken
+    assert staging_for(case.access, wanted, case.type, Situation.on(gpu)) != taken
     _forget()

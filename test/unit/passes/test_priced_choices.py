@@ -16,6 +16,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.planners.swizzle import Side, optimal_swizzle
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, target, with_policy
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.assignment.costs import AssignmentCosts
@@ -147,14 +148,14 @@ def test_instructions_of_a_conversion_are_fetched_once(monkeypatch: pytest.Monke
 
 def test_every_instruction_of_a_conversion_is_fetched() -> None:
     """Stores, loads and permutes of a plan through shared memory; shuffles and selects of one inside warps."""
-    costs = AssignmentCosts(target(GPU), 4)
+    costs = AssignmentCosts(Situation.on(target(GPU)), 4)
     rows = layout_of(blocked([1, 8], [4, 8], [4, 1], [1, 0]), (64, 64))
     for columns, kind in (
         (blocked([8, 1], [8, 4], [1, 4], [0, 1]), "cta-shared"),
         (blocked([1, 4], [4, 8], [4, 1], [1, 0]), "shuffle"),
     ):
         given = layout_of(columns, (64, 64)), rows, element_type("f32")
-        found = select(*given, costs.target)
+        found = select(*given, costs.situation)
         cost, accesses = found.cost, 0
         assert found.plan is not None and found.plan.kind == kind
         if isinstance(found.plan, SharedPlan):

@@ -6,6 +6,7 @@ import pytest
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes import pipeline
 from triton_linear.passes.analysis.recurrence import carries_state
@@ -70,9 +71,10 @@ def test_what_carries_a_state(inside: str, after: str, reads: bool) -> None:
     module = _module(inside, after)
     ops = operations(module.operation)
     assert carries_state(ops) is reads
-    priced = Residency.of(target("cuda:90"), ops, 4, LayoutTable()).gpu
-    assert priced.likely_warps == (0 if reads else target("cuda:90").likely_warps)
-    assert Residency.of(target("hip:gfx942"), ops, 4, LayoutTable()).gpu is target("hip:gfx942")
+    usual, on_amd = (Situation.on(target(name)) for name in ("cuda:90", "hip:gfx942"))
+    priced = Residency.of(usual, ops, 4, LayoutTable()).situation
+    assert priced.resident_warps == (0 if reads else usual.resident_warps)
+    assert Residency.of(on_amd, ops, 4, LayoutTable()).situation is on_amd
 
 
 @pytest.mark.parametrize(("threshold", "kind"), [("", "warp-shared"), ("{state_warps=8}", "shuffle")])

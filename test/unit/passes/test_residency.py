@@ -6,6 +6,7 @@ import pytest
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.conversions.select import SelectLowering
@@ -67,12 +68,12 @@ def kernel(
     return bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
 
 
-def likely_warps(module: Module, gpu: str = "cuda:90") -> list[int]:
+def resident_warps(module: Module, gpu: str = "cuda:90") -> list[int]:
     """By which number of warps each of the two conversions is priced."""
     ops = operations(module.operation)
-    residency = Residency.of(target(gpu), ops, 4, LayoutTable())
+    residency = Residency.of(Situation.on(target(gpu)), ops, 4, LayoutTable())
     conversions = [op for op in ops if op.name == "ttg.convert_layout"]
-    return [residency.gpu_for(op).likely_warps for op in conversions]
+    return [residency.at(op).resident_warps for op in conversions]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def likely_warps(module: Module, gpu: str = "cuda:90") -> list[int]:
     ],
 )
 def test_warps_of_the_region_in_as_many_ctas_as_fit(module: dict[str, int], warps: list[int]) -> None:
-    assert likely_warps(kernel(**module)) == warps
+    assert resident_warps(kernel(**module)) == warps
 
 
 @pytest.mark.parametrize(("columns", "likely"), [(64, 8), (128, 0)])
@@ -99,13 +100,15 @@ def test_kernels_with_a_large_tensor_are_priced_for_one_cta(columns: int, likely
     run = PassRun(None, Plans())
     module = kernel(columns=columns)
     for _ in range(2):
-        priced = SelectLowering("cuda:90").gpu(module.operation, run)
+        priced = SelectLowering("cuda:90").situation(module.operation, run)
         assert priced is not None
-        assert priced.likely_warps == likely
+        assert priced.resident_warps == likely
         module = kernel(columns=4)
-    unmeasured = SelectLowering("hip:gfx942").gpu(kernel(columns=columns).operation, PassRun(None, Plans()))
+    unmeasured = SelectLowering("hip:gfx942").situation(
+        kernel(columns=columns).operation, PassRun(None, Plans())
+    )
     assert unmeasured is not None
-    assert unmeasured.likely_warps == 8
+    assert unmeasured.resident_warps == 8
 
 
 @pytest.mark.parametrize(
@@ -128,6 +131,6 @@ module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32
 }}
 """
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")
-    priced = SelectLowering("cuda:90").gpu(module.operation, PassRun(None, Plans()))
+    priced = SelectLowering("cuda:90").situation(module.operation, PassRun(None, Plans()))
     assert priced is not None
-    assert priced.likely_warps == likely
+    assert priced.resident_warps == likely

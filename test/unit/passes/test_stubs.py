@@ -13,6 +13,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
@@ -31,31 +32,33 @@ SHAPE = (128, 64)
 def stub(element: str = "f32") -> ConversionStub:
     source, destination = (layout_of(text, SHAPE) for text in (ROWS, COLUMNS))
     type_ = element_type(element)
-    plan = select(source, destination, type_, CUDA).plan
+    plan = select(source, destination, type_, Situation.on(CUDA)).plan
     assert isinstance(plan, SharedPlan)
     return ConversionStub("stub", source, destination, type_, plan)
 
 
 def test_less_scratch_is_taken_where_there_is_less() -> None:
     found = stub()
-    smaller = with_limit(found, CUDA, 0, all_warps=True)
+    smaller = with_limit(found, Situation.on(CUDA, 0), all_warps=True)
     assert 0 < smaller.plan.scratch_bytes < found.plan.scratch_bytes
-    assert with_limit(smaller, CUDA, 0, all_warps=True) is smaller
-    assert with_limit(found, CUDA, found.plan.scratch_bytes, all_warps=True) is found
+    assert with_limit(smaller, Situation.on(CUDA, 0), all_warps=True) is smaller
+    assert with_limit(found, Situation.on(CUDA, found.plan.scratch_bytes), all_warps=True) is found
 
 
 def test_a_barrier_of_all_warps_comes_only_where_there_may_be_one() -> None:
     found = stub()
     assert isinstance(found.plan, SharedPlan) and found.plan.scope == "cta"
     inside = replace(found, plan=replace(found.plan, scope="warp"))
-    assert with_limit(inside, CUDA, 0, all_warps=False) is inside
-    assert with_limit(found, CUDA, 0, all_warps=False) is not found
+    assert with_limit(inside, Situation.on(CUDA, 0), all_warps=False) is inside
+    assert with_limit(found, Situation.on(CUDA, 0), all_warps=False) is not found
 
 
 @pytest.mark.parametrize("element", ["i8", "f16"])
 def test_plans_of_other_elements_shrink_too(element: str) -> None:
     found = stub(element)
-    assert with_limit(found, CUDA, 0, all_warps=True).plan.scratch_bytes <= found.plan.scratch_bytes
+    assert (
+        with_limit(found, Situation.on(CUDA, 0), all_warps=True).plan.scratch_bytes <= found.plan.scratch_bytes
+    )
 
 
 WIDE = (
@@ -79,7 +82,7 @@ def test_a_stub_from_a_file_has_the_plan_that_was_priced_for_few_warps() -> None
     run = run_passes(module, [SelectLowering("cuda:90"), OutlineConversions()])
     assert run.succeeded
     (planned,) = run.plans.stubs.values()
-    priced = select(planned.source, planned.destination, planned.element, CUDA).plan
+    priced = select(planned.source, planned.destination, planned.element, Situation.on(CUDA)).plan
     assert priced is not None and priced.kind != planned.plan.kind
     (again,) = stubs_of(operations(module.operation), CUDA, Plans()).values()
     assert again.plan.kind == planned.plan.kind

@@ -15,6 +15,7 @@ from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.target.policy import UNBOUNDED
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target, with_policy
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.staging.choice import Staging, staging_for
@@ -100,7 +101,9 @@ class Case:
     @property
     def choice(self) -> object:
         """The staged access that the pass chooses for it, or the reason why there is none."""
-        return staging_for(self.access, self.layout(self.registers), self.type, target(self.target))
+        return staging_for(
+            self.access, self.layout(self.registers), self.type, Situation.on(target(self.target))
+        )
 
     def wavefronts(self, *, ours: bool) -> int:
         """The wavefronts of the access, summed over all warps, with this package's passes (`ours`) or without.

@@ -22,6 +22,7 @@ from triton_linear.lowering.interpreter.verify import (
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.plan.plans import NoOpPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.select import cost, select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target, target
 
 NVIDIA, AMD, CDNA4, RDNA = (target(name) for name in ("cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100"))
@@ -247,7 +248,7 @@ def random_case(
             bases = {"register": mixed[:count], "lane": mixed[count:], "warp": swapped[2], "block": []}
             dst = LinearLayout.from_bases(bases, src.out_dims)
         element = element_type(rng.choice(ELEMENTS))
-        plan = select(src, dst, element, machine).plan
+        plan = select(src, dst, element, Situation.on(machine)).plan
         if isinstance(plan, SharedPlan | ShufflePlan):
             text = emit(plan, signature_of(plan, element), machine)
             return text, src, dst, element, 1 << warp_bits, plan
@@ -324,4 +325,4 @@ def test_broken_emitted_conversions_are_caught(machine: Target) -> None:
 
 
 def test_no_op_has_nothing_to_verify() -> None:
-    assert isinstance(select(SOURCE, SOURCE, F32, NVIDIA).plan, NoOpPlan)
+    assert isinstance(select(SOURCE, SOURCE, F32, Situation.on(NVIDIA)).plan, NoOpPlan)

@@ -10,6 +10,7 @@ from assign_support import MODULES, path_of, upstream
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, Module, operations
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.registers import BESIDE
@@ -50,7 +51,7 @@ def warps_of(root: Module) -> int:
 
 
 def assignment_of(root: Module) -> Assignment:
-    costs = AssignmentCosts(CUDA, warps_of(root))
+    costs = AssignmentCosts(Situation.on(CUDA), warps_of(root))
     return assign(build(operations(root.operation), costs.target), costs)
 
 
@@ -198,7 +199,7 @@ def test_where_costs_were_not_measured_more_must_be_saved() -> None:
 def test_what_is_saved_is_shared_out_among_the_lines(path: Path) -> None:
     """The differences sum up to that of the whole, in what is computed and in what is told."""
     root = upstream(path)
-    graph, costs = build(operations(root.operation), CUDA), AssignmentCosts(CUDA, warps_of(root))
+    graph, costs = build(operations(root.operation), CUDA), AssignmentCosts(Situation.on(CUDA), warps_of(root))
     assignment = assign(graph, costs)
     found = list(shares(graph, assignment))
     memory = assignment.after.memory - assignment.before.memory

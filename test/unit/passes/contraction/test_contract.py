@@ -17,6 +17,7 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction import rewrite
@@ -45,7 +46,7 @@ def crossing(module: Module) -> list[str]:
     gpu = target(module.operation.attributes["ttg.target"].value)
     for op in contracted(operations(module.operation)):
         source, wanted = (table.of(value.type) for value in (op.operands[0], op.results[0]))
-        plan = select(source, wanted, element_of(op.operands[0].type), gpu).plan  # type: ignore[arg-type]
+        plan = select(source, wanted, element_of(op.operands[0].type), Situation.on(gpu)).plan  # type: ignore[arg-type]
         if not isinstance(plan, NoOpPlan | RegisterPlan):
             kinds.append(plan.kind if plan is not None else "none")
     return kinds

@@ -10,6 +10,7 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayo
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.contraction.order import (
     aligning,
@@ -81,7 +82,7 @@ def test_the_order_found_leaves_only_registers_to_permute(
     source, wanted, axis = case
     order = aligning(source, wanted, axis)
     aligned = source if order is None else reordered_layout(source, axis, order)
-    plan = select(aligned, wanted, element_type("f16"), target("cuda:90")).plan
+    plan = select(aligned, wanted, element_type("f16"), Situation.on(target("cuda:90"))).plan
     assert isinstance(plan, NoOpPlan | RegisterPlan)
 
 

@@ -33,6 +33,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.stubs import GatherStub
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target, with_policy
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
@@ -169,7 +170,7 @@ def priced(
         [
             part
             if isinstance(part, costs.ReductionClocks)
-            else costs.of_conversion(part.source, part.result, part.element, gpu, None, part.room)
+            else costs.of_conversion(part.source, part.result, part.element, Situation.on(gpu), part.room)
             for part in ways._parts(way, found, question, gpu, room)
         ]
     )
@@ -183,13 +184,13 @@ def test_conversions_are_planned_of_ways_that_may_be_the_cheapest(monkeypatch: p
     plan = costs.of_conversion
     monkeypatch.setattr(costs, "of_conversion", lambda *args: planned.append(args) or plan(*args))
     ways.choose.cache_clear()
-    choice = ways.choose(layout, found, question, H200, 4, None)
+    choice = ways.choose(layout, found, question, Situation.on(H200), 4)
     assert isinstance(choice, ways.Choice)
     parts = [ways._parts(way, found, question, H200, None) for way in ways._ways(found, question)]
     conversions = [part for each in parts for part in each if isinstance(part, ways.Conversion)]
     assert 0 < len(planned) < len(conversions)
     for part in conversions:
-        exact = plan(part.source, part.result, part.element, H200, None)
+        exact = plan(part.source, part.result, part.element, Situation.on(H200))
         least = costs.least_of_conversion(part.source, part.result, part.element, H200)
         assert exact is not None and least.busy <= exact.busy + 1e-9 and least.wait <= exact.wait
 
@@ -199,7 +200,7 @@ def test_the_cheapest_way_is_taken() -> None:
     found = split(layout, 1)
     assert isinstance(found, Split)
     question = asked(layout, 1, "f32", "i32")
-    choice = ways.choose(layout, found, question, H200, 4, None)
+    choice = ways.choose(layout, found, question, Situation.on(H200), 4)
     assert isinstance(choice, ways.Choice)
     prices = [priced(way, found, question, H200) for way in ways._ways(found, question)]
     least = min(price.expected(8) for price in prices if price is not None)
@@ -305,7 +306,7 @@ def test_it_is_said_where_partial_results_have_too_little_room(monkeypatch: pyte
     assert isinstance(found, Split)
     monkeypatch.setattr(costs, "scratch_as_triton", lambda *_: 4)
     ways.choose.cache_clear()
-    reason = ways.choose(layout, found, question, target("hip:gfx942"), 4, None)
+    reason = ways.choose(layout, found, question, Situation.on(target("hip:gfx942")), 4)
     ways.choose.cache_clear()
     room = "the 4 bytes of shared memory that Triton's reduction takes"
     assert reason == f"no conversion of the partial results has a plan in {room}"

@@ -11,13 +11,14 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.phases import STORE
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.wavefronts import Kind
 
 hopper, element = target("cuda:90"), element_type("f16")
 source = linear_layout(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]), (64, 64))
 wanted = linear_layout(gl.BlockedLayout([2, 1], [32, 1], [1, 4], [0, 1]), (64, 64))
-choice = select(source, wanted, element, hopper)
+choice = select(source, wanted, element, Situation.on(hopper))
 plan, cost = choice.plan, choice.cost
 code = emit(plan, Signature("f16", 32, 32), hopper)
 verdict = verify_conversion(code, source, wanted, element, hopper, 4, plan.scratch_bytes)

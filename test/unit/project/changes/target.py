@@ -9,6 +9,7 @@ from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.memory import PUBLISHED
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, target
 
 print(*TARGETS)
@@ -18,7 +19,7 @@ if "cuda:87" in TARGETS:
     print(orin.max_shared_bytes, "bytes,", orin.resident_warps, "warps, stmatrix:", bool(orin.store_matrix))
     source = linear_layout(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]), (64, 64))
     wanted = linear_layout(gl.BlockedLayout([2, 1], [32, 1], [1, 4], [0, 1]), (64, 64))
-    plan = select(source, wanted, element, orin).plan
+    plan = select(source, wanted, element, Situation.on(orin)).plan
     code = emit(plan, Signature("f16", 32, 32), orin)
     verdict = verify_conversion(code, source, wanted, element, orin, 4, plan.scratch_bytes)
     print(plan.summary())
