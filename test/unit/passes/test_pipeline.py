@@ -49,14 +49,14 @@ def nothing_known() -> Iterator[None]:
 
 
 def question(frame: FrameType | None) -> Hashable:
-    """What the call of `select`, or of `shuffled`, that is under way was asked; the limit is that of planners,
-    shuffles have none."""
+    """What the call of `select`, or of `shuffled`, that is under way was asked."""
     codes = [asked.__wrapped__.__code__ for asked in (selection.select, selection.shuffled)]
     while frame is not None and frame.f_code not in codes:
         frame = frame.f_back
     assert frame is not None, "a planner was called by somebody else"
     asked = frame.f_locals
-    return asked["src"], asked["dst"], asked["element"].bits, asked["target"].name, asked.get("limit")
+    where = asked["situation"] if "situation" in asked else asked["target"]
+    return asked["src"], asked["dst"], asked["element"].bits, where
 
 
 def compiled(path: Path) -> tuple[attempts.Prepared, list[attempts.Attempt]]:
