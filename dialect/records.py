@@ -86,7 +86,10 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
     """The `__init__` of a class: the cached code for its kinds of fields, with its own field names put in."""
     scope: dict[str, Any] = {"_set_": object.__setattr__, "_missing_": MISSING}
     defaults, kinds = [], []
+    has_slots = frozen and all(hasattr(getattr(cls, field.name, None), "__set__") for field in fields)
     for number, field in enumerate(fields):
+        if has_slots:
+            scope[f"_slot{number}_"] = getattr(cls, field.name).__set__
         has_factory, has_default = field.default_factory is not MISSING, field.default is not MISSING
         if has_factory:
             scope[f"_factory{number}_"] = field.default_factory
@@ -95,7 +98,7 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
         if field.init and (has_factory or has_default):
             defaults.append(field.default)  # MISSING if there is a factory
         kinds.append((field.init, has_factory, has_default and not field.init))
-    code = _code(tuple(kinds), frozen, hasattr(cls, "__post_init__"))
+    code = _code(tuple(kinds), frozen, has_slots, hasattr(cls, "__post_init__"))
     names = {f"field{number}_": field.name for number, field in enumerate(fields)}
 
     def renamed(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -109,11 +112,13 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
 
 
 @functools.cache
-def _code(kinds: tuple[tuple[bool, bool, bool], ...], frozen: bool, post_init: bool) -> CodeType:
+def _code(
+    kinds: tuple[tuple[bool, bool, bool], ...], frozen: bool, has_slots: bool, post_init: bool
+) -> CodeType:
     """The code of an `__init__` whose fields are `field0_`, `field1_` and so on: compiling takes 0.1 ms.
 
-    kinds: of each field, whether it is a parameter, has a factory, or always has its default. post_init:
-    whether the class has a `__post_init__`.
+    kinds: of each field, whether it is a parameter, has a factory, or always has its default. has_slots:
+    whether each of a frozen class is in a slot. post_init: whether the class has a `__post_init__`.
     """
     parameters, lines = ["self"], []
     for number, (is_parameter, has_factory, fixed) in enumerate(kinds):
@@ -128,7 +133,10 @@ def _code(kinds: tuple[tuple[bool, bool, bool], ...], frozen: bool, post_init: b
             if not fixed:
                 continue
             value = f"_default{number}_"
-        lines.append(f"_set_(self, '{name}', {value})" if frozen else f"self.{name} = {value}")
+        if has_slots:  # half the time of `object.__setattr__`, which looks for the slot by its name
+            lines.append(f"_slot{number}_(self, {value})")
+        else:
+            lines.append(f"_set_(self, '{name}', {value})" if frozen else f"self.{name} = {value}")
     if post_init:
         lines.append("self.__post_init__()")
     scope: dict[str, Any] = {}
