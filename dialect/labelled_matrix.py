@@ -7,15 +7,19 @@ Both sides are flattened in the same way: the first dimension is the most minor 
 `register=4, lane=8`, coordinates 0 and 1 are the bits of `register`, and 2 to 4 are the bits of `lane`. Column
 j of the matrix is the image of input coordinate j, as a Python int (see `f2`) whose bits are the out-dims,
 flattened likewise. Regrouping a side therefore does not change the columns.
+
+There is one object for each value, so equal maps are identical: caches that take maps as keys compare and hash
+them by identity, which no Python code does. A map that nobody holds any more goes.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
+from weakref import ref
 
 from .dimensions import (
     Dims,
@@ -40,8 +44,17 @@ Bases = tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
 M = TypeVar("M", bound="LabelledMatrix")
 
 
+class _Derived:
+    """What follows from the fields of a map."""
+
+    __slots__ = ("__weakref__", "_columns", "_columns_of")
+
+    _columns: tuple[int, ...]
+    _columns_of: dict[str, tuple[int, ...]]
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class LabelledMatrix:
+class LabelledMatrix(_Derived):
     """A linear map between labelled F2 spaces, given by the images of its input bits.
 
     `bases` gives, for each in-dim, the image of each of its bits as one coordinate per out-dim; `out_dims`
@@ -50,24 +63,48 @@ class LabelledMatrix:
 
     bases: Bases
     out_dims: Dims
-    _columns: tuple[int, ...] = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        out_dims = checked_dims(self.out_dims, "out-dim")
-        bases = tuple(
+    def __new__(cls: type[M], bases: Bases, out_dims: Dims) -> M:
+        dims = checked_dims(out_dims, "out-dim")
+        checked = tuple(
             [
                 (checked_name(name, "in-dim"), tuple([tuple(map(operator.index, basis)) for basis in vectors]))
-                for name, vectors in self.bases
+                for name, vectors in bases
             ]
         )
-        check_distinct([name for name, _ in bases], "in-dim")
-        columns: list[int] = []
+        check_distinct([name for name, _ in checked], "in-dim")
+        return cls.fitted(checked, dims)
+
+    def __init__(self, bases: Bases, out_dims: Dims) -> None:
+        """All is done where the object is made."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.bases, self.out_dims)
+
+    @classmethod
+    def _one(cls: type[M], bases: Bases, out_dims: Dims, columns: tuple[int, ...]) -> M:
+        """The object of this value."""
+        key = cls, bases, out_dims
+        known = _MADE.get(key)
+        found = None if known is None else known()
+        if found is not None:
+            return found
+        made = object.__new__(cls)
+        by_name: dict[str, tuple[int, ...]] = {}
+        position = 0
         for name, vectors in bases:
-            for index, basis in enumerate(vectors):
-                columns.append(flattened(name, index, basis, out_dims))
-        object.__setattr__(self, "bases", bases)
-        object.__setattr__(self, "out_dims", out_dims)
-        object.__setattr__(self, "_columns", tuple(columns))
+            by_name[name] = columns[position : position + len(vectors)]
+            position += len(vectors)
+        object.__setattr__(made, "bases", bases)
+        object.__setattr__(made, "out_dims", out_dims)
+        object.__setattr__(made, "_columns", columns)
+        object.__setattr__(made, "_columns_of", by_name)
+        with _MAKING:  # another thread may have made it since
+            known = _MADE.get(key)
+            found = None if known is None else known()
+            if found is None:
+                _MADE[key] = _Known(made, key)
+        return made if found is None else found
 
     @classmethod
     def _trusted(
@@ -81,11 +118,7 @@ class LabelledMatrix:
         for name, bits in in_bits:
             bases.append((name, tuple(vectors[position : position + bits])))
             position += bits
-        self = object.__new__(cls)
-        object.__setattr__(self, "bases", tuple(bases))
-        object.__setattr__(self, "out_dims", out_dims)
-        object.__setattr__(self, "_columns", columns)
-        return self
+        return cls._one(tuple(bases), out_dims, columns)
 
     @classmethod
     def fitted(cls: type[M], bases: Bases, out_dims: Dims) -> M:
@@ -94,6 +127,10 @@ class LabelledMatrix:
         Requires: names are distinct strings, sizes are powers of two, and coordinates are `int` in nested
         tuples.
         """
+        made = _MADE.get((cls, bases, out_dims))
+        same = None if made is None else made()
+        if same is not None:
+            return same
         known = _columns_onto(out_dims)
         columns: list[int] = []
         for name, vectors in bases:
@@ -102,11 +139,7 @@ class LabelledMatrix:
                 if column is None:
                     column = known[basis] = flattened(name, index, basis, out_dims)
                 columns.append(column)
-        self = object.__new__(cls)
-        object.__setattr__(self, "bases", bases)
-        object.__setattr__(self, "out_dims", out_dims)
-        object.__setattr__(self, "_columns", tuple(columns))
-        return self
+        return cls._one(bases, out_dims, tuple(columns))
 
     @classmethod
     def from_matrix(
@@ -134,16 +167,6 @@ class LabelledMatrix:
         return cls._trusted([(n, s.bit_length() - 1) for n, s in ins], tuple(columns), outs)
 
     # Queries
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, LabelledMatrix) or type(other) is not type(self):
-            return NotImplemented
-        return self._columns == other._columns and self.out_dims == other.out_dims and self.bases == other.bases
-
-    def __hash__(self) -> int:
-        return hash((self._columns, self.out_dims))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.bases!r}, {self.out_dims!r})"
@@ -198,7 +221,7 @@ class LabelledMatrix:
 
     def has_in_dim(self, name: str) -> bool:
         """Tell whether `name` is an in-dim."""
-        return any(name == other for other, _ in self.bases)
+        return name in self._columns_of
 
     def has_out_dim(self, name: str) -> bool:
         """Tell whether `name` is an out-dim."""
@@ -206,11 +229,11 @@ class LabelledMatrix:
 
     def in_dim_bits(self, name: str) -> int:
         """log2 of the size of an in-dim."""
-        return len(self._vectors(name))
+        return len(self.columns(name))
 
     def in_dim_size(self, name: str) -> int:
         """Size of an in-dim."""
-        return 1 << len(self._vectors(name))
+        return 1 << len(self.columns(name))
 
     def out_dim_size(self, name: str) -> int:
         """Size of an out-dim."""
@@ -225,10 +248,10 @@ class LabelledMatrix:
 
     def basis(self, in_dim: str, index: int) -> tuple[int, ...]:
         """Image of bit `index` of `in_dim`, one coordinate per out-dim."""
-        vectors = self._vectors(in_dim)
-        if not 0 <= index < len(vectors):
-            raise ValueError(f"basis: in-dim {in_dim!r} has {len(vectors)} bits, no bit {index}")
-        return vectors[index]
+        bits = self.in_dim_bits(in_dim)
+        if not 0 <= index < bits:
+            raise ValueError(f"basis: in-dim {in_dim!r} has {bits} bits, no bit {index}")
+        return dict(self.bases)[in_dim][index]
 
     def matrix(self) -> tuple[int, ...]:
         """All columns, flattened on both sides with the first dimension most minor."""
@@ -236,18 +259,10 @@ class LabelledMatrix:
 
     def columns(self, in_dim: str) -> tuple[int, ...]:
         """Return the flattened columns of one in-dim."""
-        position = 0
-        for name, vectors in self.bases:
-            if name == in_dim:
-                return self._columns[position : position + len(vectors)]
-            position += len(vectors)
-        raise ValueError(f"{in_dim!r} is no in-dim; the in-dims are {join(self.in_dim_names)}")
-
-    def _vectors(self, in_dim: str) -> tuple[tuple[int, ...], ...]:
-        for name, vectors in self.bases:
-            if name == in_dim:
-                return vectors
-        raise ValueError(f"{in_dim!r} is no in-dim; the in-dims are {join(self.in_dim_names)}")
+        found = self._columns_of.get(in_dim)
+        if found is None:
+            raise ValueError(f"{in_dim!r} is no in-dim; the in-dims are {join(self.in_dim_names)}")
+        return found
 
     def _in_bits(self) -> list[tuple[str, int]]:
         return [(name, len(vectors)) for name, vectors in self.bases]
@@ -438,7 +453,7 @@ class LabelledMatrix:
         >>> m.resize_in_dim("lane", 8).matrix(), m.resize_in_dim("lane", 2).matrix()
         ((1, 2, 0), (1,))
         """
-        self._vectors(name)
+        self.columns(name)
         wanted = checked_bits(size, f"resize_in_dim: in-dim {name!r}")
         in_bits = [(other, wanted if other == name else bits) for other, bits in self._in_bits()]
         columns: list[int] = []
@@ -478,6 +493,29 @@ class LabelledMatrix:
         in_bits = [(name, len(kept) if name == in_dim else bits) for name, bits in self._in_bits()]
         columns = [column for name, _ in in_bits for column in (kept if name == in_dim else self.columns(name))]
         return self._trusted(in_bits, tuple(columns), self.out_dims)
+
+
+class _Known(ref[LabelledMatrix]):
+    """A reference to a map that goes from `_MADE` with it."""
+
+    __slots__ = ("key",)
+
+    def __new__(cls, made: LabelledMatrix, key: Any) -> _Known:
+        return super().__new__(cls, made, _forget)
+
+    def __init__(self, made: LabelledMatrix, key: Any) -> None:
+        super().__init__(made, _forget)
+        self.key = key
+
+
+def _forget(known: _Known) -> None:
+    if _MADE.get(known.key) is known:
+        del _MADE[known.key]
+
+
+_MADE: dict[Any, _Known] = {}
+"""Each map that somebody holds, by its class, bases and out-dims."""
+_MAKING = Lock()
 
 
 @lru_cache(maxsize=1024)

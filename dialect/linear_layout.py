@@ -70,7 +70,6 @@ from .dimensions import (
 )
 from .labelled_matrix import LabelledMatrix
 from .notebook import Pictured
-from .records import dataclass
 
 REGISTER: Final = "register"
 LANE: Final = "lane"
@@ -100,7 +99,6 @@ def _rank(columns: tuple[int, ...]) -> int:
     return _pivots(columns).bit_count()
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class LinearLayout(LabelledMatrix, Pictured):
     """An F2-linear map from named in-dims to named out-dims; see the head of this module.
 
@@ -112,6 +110,8 @@ class LinearLayout(LabelledMatrix, Pictured):
        lane=2 -> (4)
     where out dims are: [dim0 (size 8)]
     """
+
+    __slots__ = ()
 
     # Construction
 
@@ -220,6 +220,7 @@ class LinearLayout(LabelledMatrix, Pictured):
         pairs = zip(self.out_dims, fields(self.out_dims), strict=True)
         return {name: y >> shift & mask for (name, _), (shift, mask) in pairs}
 
+    @lru_cache(maxsize=4096)  # noqa: B019
     def compose(self, outer: LinearLayout) -> LinearLayout:
         """(self.compose(outer))(x) = outer(self(x)): outer after self.
 
@@ -235,6 +236,7 @@ class LinearLayout(LabelledMatrix, Pictured):
         columns = f2.multiply(outer._columns, realign(self._columns, self.out_dims, ins))
         return self._trusted(self._in_bits(), columns, outer.out_dims)
 
+    @lru_cache(maxsize=4096)  # noqa: B019
     def invert_and_compose(self, outer: LinearLayout) -> LinearLayout:
         """outer(C(x)) = self(x), for C = self.invert_and_compose(outer): outer⁻¹ after self.
 
@@ -253,7 +255,7 @@ class LinearLayout(LabelledMatrix, Pictured):
         """
         check_fit("invert_and_compose", self.out_dims, outer.out_dims, "out-dims")
         targets = split(realign(self._columns, self.out_dims, outer.out_dims), self._in_bits())
-        available = split(outer._columns, outer._in_bits())
+        available = outer._columns_of
         same: set[str] = set()
         if dict(self.out_dims) == dict(outer.out_dims):
             same = {name for name, columns in available.items() if targets.get(name) == columns}
@@ -312,6 +314,7 @@ class LinearLayout(LabelledMatrix, Pictured):
 
     # Products and quotients
 
+    @lru_cache(maxsize=4096)  # noqa: B019
     def __mul__(self, outer: LinearLayout) -> LinearLayout:
         """(A * B)(x_A + |A| x_B) = A(x_A) + |A| B(x_B), in every dimension: the block diagonal of A and B.
 
@@ -353,7 +356,7 @@ class LinearLayout(LabelledMatrix, Pictured):
         up = moves(out_dims, self.out_dims, minor=divisor.out_dims)
         down = tuple([(position, mask, source) for source, mask, position in up])
         quotient: list[int] = []
-        for name, columns in split(self._columns, self._in_bits()).items():
+        for name, columns in self._columns_of.items():
             expected = inner.get(name, ())
             rest = columns[len(expected) :]
             lowered = move(rest, down)
@@ -379,7 +382,7 @@ class LinearLayout(LabelledMatrix, Pictured):
         raised = move(divisor._columns, moves(divisor.out_dims, self.out_dims, minor=out_dims))
         outer = split(raised, divisor._in_bits())
         quotient: list[int] = []
-        for name, columns in split(self._columns, self._in_bits()).items():
+        for name, columns in self._columns_of.items():
             expected = outer.get(name, ())
             kept = columns[: len(columns) - len(expected)]
             lowered = realign(kept, self.out_dims, out_dims)
@@ -402,7 +405,7 @@ class LinearLayout(LabelledMatrix, Pictured):
             return False
         reached = dict(zip(self.out_dim_names, fields(self.out_dims), strict=True))
         forbidden = sum([reached[name][1] << reached[name][0] for name in names])
-        for name, columns in split(self._columns, self._in_bits()).items():
+        for name, columns in self._columns_of.items():
             if name not in names:
                 if any(column & forbidden for column in columns):
                     return False
