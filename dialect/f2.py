@@ -83,8 +83,15 @@ class Echelon:
 
     def solve(self, target: int) -> int | None:
         """Return the set of added vectors whose sum is `target`, bit i for the i-th; None if none."""
-        rest, combination = self._eliminate(target)
-        return None if rest else combination
+        pivots = self._pivots
+        combination = 0
+        while target:  # as `_eliminate`, without its call
+            stored = pivots.get(target.bit_length())
+            if stored is None:
+                return None
+            target ^= stored[0]
+            combination ^= stored[1]
+        return combination
 
     def __contains__(self, vector: int) -> bool:
         """Tell whether `vector` lies in the span."""
@@ -262,6 +269,8 @@ def intersection(u: Sequence[int], v: Sequence[int]) -> tuple[int, ...]:
     >>> intersection((0b001, 0b010), (0b011, 0b100))
     (3,)
     """
+    if not any(vector & (vector - 1) for vector in (*u, *v)):  # both are spanned by unit vectors
+        return _units(_union(u) & _union(v))
     # Zassenhaus: of the rows (u, u) and (v, 0), those that cancel on the left are in both spans on the right.
     width = max([vector.bit_length() for vector in (*u, *v)], default=0)
     pivots: dict[int, int] = {}
@@ -279,6 +288,22 @@ def intersection(u: Sequence[int], v: Sequence[int]) -> tuple[int, ...]:
     return reduce(both)
 
 
+def _union(vectors: Iterable[int]) -> int:
+    union = 0
+    for vector in vectors:
+        union |= vector
+    return union
+
+
+def _units(union: int) -> tuple[int, ...]:
+    """The unit vectors whose union this is, in increasing order."""
+    found: list[int] = []
+    while union:
+        found.append(union & -union)
+        union &= union - 1
+    return tuple(found)
+
+
 def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]:
     """The candidates, in order, that enlarge the span of `vectors` and of all candidates before them.
 
@@ -287,6 +312,7 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     >>> extend((0b011,), (0b001, 0b010, 0b100))
     (1, 4)
     """
+    units = 0  # the union of the unit vectors that came before all others; most often every vector is one
     pivots: dict[int, int] = {}
     spanning: list[int] = []
     taken: list[int] = []
@@ -294,7 +320,12 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
         for vector in several:  # as `enlarges`, without its calls
             if vector < 0:
                 raise _negative(vector)
-            rest = vector
+            rest = vector & ~units
+            if not pivots and not rest & (rest - 1):
+                if rest:
+                    units |= rest
+                    into.append(vector)
+                continue
             while rest:
                 stored = pivots.get(rest.bit_length())
                 if stored is None:

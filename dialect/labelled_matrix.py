@@ -15,9 +15,9 @@ them by identity, which no Python code does. A map that nobody holds any more go
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from threading import Lock
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from threading import RLock
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -86,7 +86,7 @@ class LabelledMatrix(_Derived):
         """The object of this value."""
         key = cls, bases, out_dims
         known = _MADE.get(key)
-        found = None if known is None else known()
+        found: M | None = None if known is None else known()
         if found is not None:
             return found
         made = object.__new__(cls)
@@ -103,8 +103,9 @@ class LabelledMatrix(_Derived):
             known = _MADE.get(key)
             found = None if known is None else known()
             if found is None:
-                _MADE[key] = _Known(made, key)
-        return made if found is None else found
+                _MADE[key] = ref(made, partial(_forget, key))
+                found = made
+        return found
 
     @classmethod
     def _trusted(
@@ -128,7 +129,7 @@ class LabelledMatrix(_Derived):
         tuples.
         """
         made = _MADE.get((cls, bases, out_dims))
-        same = None if made is None else made()
+        same: M | None = None if made is None else made()
         if same is not None:
             return same
         known = _columns_onto(out_dims)
@@ -495,27 +496,17 @@ class LabelledMatrix(_Derived):
         return self._trusted(in_bits, tuple(columns), self.out_dims)
 
 
-class _Known(ref[LabelledMatrix]):
-    """A reference to a map that goes from `_MADE` with it."""
-
-    __slots__ = ("key",)
-
-    def __new__(cls, made: LabelledMatrix, key: Any) -> _Known:
-        return super().__new__(cls, made, _forget)
-
-    def __init__(self, made: LabelledMatrix, key: Any) -> None:
-        super().__init__(made, _forget)
-        self.key = key
+_MADE: dict[Any, Callable[[], Any]] = {}
+"""A weak reference to each map that somebody holds, by its class, bases and out-dims."""
+_MAKING = RLock()
+"""Held where `_MADE` changes; again by a thread that the garbage collector interrupts there."""
 
 
-def _forget(known: _Known) -> None:
-    if _MADE.get(known.key) is known:
-        del _MADE[known.key]
-
-
-_MADE: dict[Any, _Known] = {}
-"""Each map that somebody holds, by its class, bases and out-dims."""
-_MAKING = Lock()
+def _forget(key: Any, gone: object) -> None:
+    """Remove a map that nobody holds any more, unless it has been made again."""
+    with _MAKING:
+        if _MADE.get(key) is gone:
+            del _MADE[key]
 
 
 @lru_cache(maxsize=1024)

@@ -307,7 +307,7 @@ class _Planner:
         rest = f2.extend((*vector, *rounds), (*threads, *sharing.store_register))
         swizzle = optimal_swizzle(rounds, rest, store_side, Side((), phase, bank_bits), word_bits)
         for one in (self._in_axis_order(swizzle), swizzle) if store.banks == load.banks else (swizzle,):
-            placement = Placement(one, f2.Echelon(one.basis()), size, len(vector), 0)
+            placement = Placement(one, f2.Echelon(one.basis()), size, len(vector), 0, one.address_bits)
             if not self._is_split(placement):
                 return placement
         return None
@@ -342,7 +342,7 @@ class _Planner:
         gathered, sharing, limits = self._gathered, self._sharing, self._limits
         held, beside = gathered.held, gathered.beside
         size = limits.element_bytes
-        tile = size << placement.swizzle.address_bits
+        tile = size << placement.address_bits
         warps = len(held.warp)
         slices = tuple(tile << bit for bit in range(warps)) if gathered.scope == "warp" else (0,) * warps
         holders: dict[int, int] = {}

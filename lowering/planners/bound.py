@@ -177,12 +177,16 @@ class Bounds:
     target: Target
     bits: int
     known: dict[tuple[Relation, int, bool, int, int], LowerBound] = field(default_factory=dict)
+    joined: dict[BoundedSide, bool] = field(default_factory=dict)
 
     def of(self, source: BoundedSide, target: BoundedSide) -> LowerBound:
         """`least_cost` from one side to the other."""
         related = relation(source, target, bool(self.target.lane_instructions))
-        pairs = self.target.service(LOAD, self.target.max_access_bytes).pairs
-        joined = any(not f2.multiply_vector(target.hardware.lane, pair) for pair in pairs)
+        joined = self.joined.get(target)
+        if joined is None:
+            pairs = self.target.service(LOAD, self.target.max_access_bytes).pairs
+            joined = any(not f2.multiply_vector(target.hardware.lane, pair) for pair in pairs)
+            self.joined[target] = joined
         key = related, target.held, joined, len(source.hardware.warp), len(source.hardware.block)
         found = self.known.get(key)
         if found is None:

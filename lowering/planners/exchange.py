@@ -177,7 +177,7 @@ class _Builder:
     def plan(self, placement: Placement, store: Fragment | None, load: Fragment | None) -> SharedPlan:
         """The plan for a placement; a side with a fragment is made of matrix accesses."""
         size, sharing = self.limits.element_bytes, self.sharing
-        tile_bytes = size << placement.swizzle.address_bits
+        tile_bytes = size << placement.address_bits
         warps = len(sharing.store_warp)
         slices = tuple(tile_bytes << bit for bit in range(warps)) if self.scope == "warp" else (0,) * warps
         holders: dict[int, int] = {}

@@ -49,6 +49,8 @@ class Exchange:
     @property
     def is_far(self) -> bool:
         """True if some load reads from another CTA."""
+        if not (self.register_ranks or self.thread_ranks):
+            return False
         inside = len(self.load_lane) + len(self.load_warp)
         own = (*(0 for _ in range(inside)), *f2.identity(len(self.load_block)))
         return any(self.register_ranks) or self.thread_ranks not in ((), own)
@@ -103,6 +105,7 @@ class Placement:
     element_bytes: int
     store_bits: int
     load_bits: int
+    address_bits: int
 
     @property
     def round_count(self) -> int:
@@ -115,7 +118,7 @@ class Placement:
         found = self.span.solve(column)
         if found is None:
             raise ValueError(f"element {column} is not part of the exchange")
-        bits = self.swizzle.address_bits
+        bits = self.address_bits
         offset = found & ((1 << bits) - slots)
         return found >> bits, offset * self.element_bytes, found & (slots - 1)
 
@@ -290,7 +293,7 @@ def _swizzled(
     if swizzle.conflicts > 1:
         return None
     span = f2.Echelon(swizzle.basis())
-    placement = Placement(swizzle, span, element_bytes, len(store), len(load))
+    placement = Placement(swizzle, span, element_bytes, len(store), len(load), swizzle.address_bits)
     for threads, vector in ((exchange.store_threads, store), (exchange.load_threads, load)):
         for column in threads:
             round_, _, position = placement.locate(column, 1 << len(vector))

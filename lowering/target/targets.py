@@ -152,6 +152,9 @@ class Target:
     NVIDIA GPUs, so LLVM makes two additions of halves one instruction only where it finds those of 128 bits
     together (`slp-min-reg-size`)."""
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # caches ask for it often
+
     @property
     def spelled(self) -> str:
         """The text from which `target` returns this target: its name, and the thresholds that were changed.
