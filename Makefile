@@ -17,7 +17,7 @@ docs_stamp := $(VENV)/.triton-linear-docs
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
-.PHONY: help environment demo check test matrix bench fuzz lint format docs clean
+.PHONY: help environment demo check test matrix bench fuzz lint format docs wheel clean
 
 help:
 	@echo "make demo    compile the example kernels for cuda:80, cuda:90 and hip:gfx942 and show every conversion"
@@ -29,6 +29,7 @@ help:
 	@echo "make fuzz    draw other examples of properties, and verify 20,000 random conversions for eight targets"
 	@echo "make bench   measure compile time with and without the plugin; with a GPU, run the bit-for-bit check"
 	@echo "make docs    build the documents as a site in build/site; a link that leads nowhere is an error"
+	@echo "make wheel   build the source distribution and the wheel in build/dist, and check them with twine"
 	@echo "make clean   remove build/ (the environment, $(VENV), stays)"
 
 $(bin)/python:
@@ -86,6 +87,11 @@ $(docs_stamp): $(stamp)
 docs: $(docs_stamp)
 	@PATH="$(abspath $(bin)):$$PATH" NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build
 	@echo "build/site/index.html"
+
+wheel: $(stamp)
+	@rm -rf build/dist
+	@$(bin)/python -m build --outdir build/dist .
+	@$(bin)/python -m twine check --strict build/dist/*
 
 clean:
 	rm -rf build

@@ -7,7 +7,7 @@ from typing import Any
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-START_UP = "plugin/startup/triton_linear.pth"
+START_UP = "src/triton_linear/startup/triton_linear.pth"  # a source distribution has no other place of it
 
 
 class BuildWithStartUp(build_py):

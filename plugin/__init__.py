@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from triton_linear.report import FallbackWarning, LimitWarning, Report, ReportWarning, last_report
     from triton_linear.user_passes import PassError, ttgir_pass
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "decisions": ("DecisionWarning",),

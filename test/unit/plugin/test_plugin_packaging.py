@@ -1,21 +1,30 @@
-"""What `pip install` puts beside the package makes the variable `TRITON_LINEAR` work, and goes with it."""
+"""What `pip install` puts beside the package makes the variable `TRITON_LINEAR` work, and goes with it. A
+release is built, checked and installed."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
-import os
-import shutil
-import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
+import triton
+from packaging_support import ROOMS, ROOT, Fresh, built, checkout
 
-ROOT = Path(__file__).resolve().parents[3]
-ROOMS = ("plugin", "dialect", "passes", "lowering", "tools", "examples", "gluon")
-FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+import triton_linear
+
 PROBE = "import sys; print('triton_linear.environment' in sys.modules)"
+PLUGINS = """
+from importlib.metadata import entry_points
+for group in ("vllm.general_plugins", "sglang.srt.plugins"):
+    for found in entry_points(group=group):
+        print(found.name, found.load()())
+"""
+INSTALLED = {name.lower() for found in importlib.metadata.distributions() if (name := found.metadata["Name"])}
+needs_pip = pytest.mark.skipif(
+    importlib.util.find_spec("pip") is None, reason="there is no pip to install with"
+)
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
@@ -29,56 +38,62 @@ def test_every_folder_of_modules_is_a_package() -> None:
         assert (package / "__init__.py").is_file()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="there is no pip to install with")
+@needs_pip
 @pytest.mark.parametrize("editable", [False, True], ids=["wheel", "editable"])
 def test_the_start_up_file_comes_and_goes_with_the_package(editable: bool, tmp_path: Path) -> None:
-    source, fresh = tmp_path / "source", tmp_path / "venv"
-    left_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for room in (*ROOMS, "src"):
-        shutil.copytree(ROOT / room, source / room, symlinks=True, ignore=left_out)
-    for file in FILES:
-        shutil.copy(ROOT / file, source)
+    source, fresh = checkout(tmp_path / "source"), Fresh(tmp_path / "venv")
     left = source / "build" / "lib" / "triton_linear" / "left_by_an_earlier_build.py"
     left.parent.mkdir(parents=True)
     left.touch()
-    venv.create(fresh, with_pip=False)
-    python = str(fresh / "bin" / "python")
-    variables = {k: v for k, v in os.environ.items() if k not in ("TRITON_LINEAR", "PYTHONPATH")}
-
-    def pip(*arguments: str) -> str:
-        command = [sys.executable, "-m", "pip", "--python", python, *arguments]
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-        if "No matching distribution found for setuptools" in done.stderr:
-            pytest.skip("there is no setuptools to build with, and no index to get it from")
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     def is_armed(**extra: str) -> str:
-        done = subprocess.run(
-            [python, "-c", PROBE],
-            env=variables | extra,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=tmp_path,
-        )
-        return done.stdout.strip() + done.stderr
+        return fresh.run(fresh.python, "-c", PROBE, **extra)
 
-    pip("install", "-q", "--no-deps", *(["-e"] if editable else []), str(source))
-    (site,) = (fresh / "lib").glob("python*/site-packages")
-    assert (site / "triton_linear.pth").is_file()
-    assert (site / "triton_linear").is_dir() is not editable
+    fresh.pip("install", "-q", "--no-deps", *(["-e"] if editable else []), str(source))
+    assert (fresh.site / "triton_linear.pth").is_file()
+    assert (fresh.site / "triton_linear").is_dir() is not editable
     if not editable:
-        assert {
-            path.relative_to(site / "triton_linear") for path in (site / "triton_linear").rglob("*.py")
-        } == {
-            path.relative_to(source / ("plugin" if room == "plugin" else "."))
-            for room in ROOMS
-            for path in (source / room).rglob("*.py")
-        }
+        assert modules(fresh.site / "triton_linear") == modules_of(source)
     assert is_armed() == "False"
     assert is_armed(TRITON_LINEAR="0") == "False"
     assert is_armed(TRITON_LINEAR="1") == "True"
-    pip("uninstall", "-q", "-y", "triton-linear")
-    assert not list(site.glob("*triton_linear*"))
+    fresh.pip("uninstall", "-q", "-y", "triton-linear")
+    assert not list(fresh.site.glob("*triton_linear*"))
     assert is_armed(TRITON_LINEAR="1") == "False"
+
+
+@needs_pip
+@pytest.mark.skipif(not {"build", "twine"} <= INSTALLED, reason="the extra `test` has build and twine")
+def test_a_release_is_built_checked_and_installed(tmp_path: Path) -> None:
+    """The source distribution, and the wheel that is built from it alone, as an index would serve them."""
+    version = triton_linear.__version__
+    source, fresh, archives = checkout(tmp_path / "source"), Fresh(tmp_path / "venv"), tmp_path / "dist"
+    built([sys.executable, "-m", "build", "--outdir", str(archives), str(source)], fresh.variables)
+    wheel = archives / f"triton_linear-{version}-py3-none-any.whl"
+    assert sorted(archives.iterdir()) == [wheel, archives / f"triton_linear-{version}.tar.gz"]
+    built([sys.executable, "-m", "twine", "check", "--strict", *map(str, archives.iterdir())], fresh.variables)
+    fresh.pip("install", "-q", "--no-deps", str(wheel))
+    assert modules(fresh.site / "triton_linear") == modules_of(source)
+    assert (fresh.site / "triton_linear.pth").is_file()
+    assert fresh.run(fresh.python, "-c", PLUGINS) == "triton_linear None\ntriton_linear None"
+    others = str(Path(triton.__file__).parents[1])  # what it depends on, of this environment
+    status = fresh.run(str(fresh.bin / "triton-linear"), "status", PYTHONPATH=others, TRITON_LINEAR="1")
+    assert status.startswith(f"triton-linear {version}\n"), status
+    said = fresh.run(fresh.python, "-c", "import triton_linear; print(triton_linear.__file__)")
+    assert said == str(fresh.site / "triton_linear" / "__init__.py")
+    assert f"\n## {version}, " in (ROOT / "CHANGELOG.md").read_text()
+    assert f"triton_linear-{version}-py3-none-any.whl" in (ROOT / "docs" / "servers.md").read_text()
+
+
+def modules(package: Path) -> set[Path]:
+    """The modules of an installed package."""
+    return {path.relative_to(package) for path in package.rglob("*.py")}
+
+
+def modules_of(source: Path) -> set[Path]:
+    """Those that a checkout has, by their places in the package."""
+    return {
+        path.relative_to(source / ("plugin" if room == "plugin" else "."))
+        for room in ROOMS
+        for path in (source / room).rglob("*.py")
+    }

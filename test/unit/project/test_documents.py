@@ -348,6 +348,17 @@ def test_the_targets_of_make_are_documented() -> None:
     assert set(re.findall(r"^\| `([A-Z]+)=", contributing, re.M)) == settings
 
 
+def test_the_workflow_makes_what_there_is() -> None:
+    """What it runs are targets of make, on each Python that 3.9.0 has a wheel for."""
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    made = re.findall(r"- run: make (\w+)", workflow)
+    assert {"lint", "test", "matrix", "docs", "wheel"} == set(made) <= set(phony.split())
+    (pythons,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.M)
+    assert pythons == '"3.11", "3.12", "3.13"'
+    assert "Python 3.11 to 3.13" in (ROOT / "README.md").read_text()
+
+
 def test_every_result_has_its_command() -> None:
     """bench/README.md has each page under bench/results, and the modules that it names are there."""
     page = (ROOT / "bench" / "README.md").read_text()

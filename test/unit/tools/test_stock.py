@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +125,40 @@ def test_a_crash_takes_one_conversion() -> None:
     assert [finding.status for finding in found] == [FAILS, RIGHT]
     assert found[0].detail.startswith("ended by SIGABRT: ")
     assert "Assertion" in found[0].detail
+
+
+def by_triton_alone(*arguments: str, seconds: float = 120) -> tuple[int, str]:
+    """The status and the output of a reproducer; no module of this package is on its path."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "TRITON_L"))
+    }
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env=kept,
+        cwd=DATA,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_reproducer_without_dimensions() -> None:
+    status, said = by_triton_alone("compile.py", "no_dimensions.ttgir")
+    assert status == -signal.SIGABRT and "Assertion" in said
+    assert by_triton_alone("compile.py", "bytes.ttgir") == (0, "compiled\n")
+
+
+def test_a_reproducer_of_many_registers() -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        by_triton_alone("compile.py", "many_registers.ttgir", seconds=20)
+
+
+@pytest.mark.skipif(installed_release() != (3, 9), reason="before, there are no conversions across CTAs either")
+def test_a_reproducer_of_a_gather_across() -> None:
+    status, said = by_triton_alone("gather_across.py")
+    assert status == 1 and said.startswith("the other CTA's memory is not read\n")
 
 
 # What is broken on purpose.
