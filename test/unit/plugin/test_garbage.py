@@ -85,7 +85,7 @@ def test_no_garbage_is_collected_while_passes_run(tmp_path: object) -> None:
         "        return prepare(*arguments, **options)\n"
         "    finally:\n"
         "        gc.callbacks.remove(count)\n"
-        "pipeline.prepare = watched\n"
+        "attempts.prepare = watched\n"
         "gpu = gpu_target('cuda:90')\n"
         "(spec,) = (spec for spec in specs(gpu) if spec.name == 'transpose8')\n"
         "with triton_linear.enabled(strict=True) as reports:\n"
