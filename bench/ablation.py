@@ -184,7 +184,7 @@ def assembled(subject: Subject, gpu: Target) -> str:
         return found
 
     metadata = {"shared": subject.module.get_int_attr("ttg.shared") or 0, "name": "kernel"}
-    made = Assembler(lambda *_: subject.ptx, cubin, lambda: True, lambda: gpu).ptx(None, metadata)
+    made = Assembler(lambda *_: subject.ptx, cubin, lambda: gpu).text(None, metadata)
     told = re.findall(r"^\.(?:maxnreg|minnctapersm).*$", str(made), re.M)
     return " ".join(told) or STOCK
 

@@ -49,7 +49,7 @@ from bench.harness.results import publish
 from bench.harness.turns import in_turns
 from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
-from triton_linear.kept.store import FOLDER
+from triton_linear.store import FOLDER
 
 THREADS = 8
 TOGETHER = "eight at once"

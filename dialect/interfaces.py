@@ -25,6 +25,8 @@ class TritonModule(Protocol):
 
 
 Metadata = MutableMapping[str, Any]
+Stage = Callable[[object, Metadata], object]
+"""A stage of a compile: its result, of that of the stage before."""
 Compile = Callable[[TritonModule, Metadata], str]
 """The stage `llir`: a TritonGPU module to LLVM IR text; it consumes the module and adds to the metadata."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from triton_linear import garbage
@@ -15,20 +17,6 @@ from triton_linear.report import Outcome, PhaseClock, Report, ReportedConversion
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
 
-_REPORTED = (
-    "kernel",
-    "outcome",
-    "seen",
-    "remarks",
-    "variant",
-    "key",
-    "passes",
-    "conversions",
-    "gathers",
-    "staged",
-    "avoided",
-)
-
 
 @dataclass
 class CompileRecord:
@@ -36,8 +24,7 @@ class CompileRecord:
 
     source: the module after the user passes that run before ours. upstream: that module in upstream MLIR, if it
     was imported. text: that module in generic form, if it was printed. given: the number of conversions before
-    user passes. entry: the name of the module's entry on disk; "" if there is none. stays: the kernel is not
-    compared with stock Triton's, as an earlier compile did that.
+    user passes.
     """
 
     kernel: str
@@ -59,8 +46,6 @@ class CompileRecord:
     text: str = ""
     variant: str = ""
     key: str = ""
-    entry: str = ""
-    stays: bool = False
     passes: tuple[str, ...] = ()
 
     def compiling(self) -> AbstractContextManager[None]:
@@ -85,5 +70,10 @@ class CompileRecord:
             seconds=dict(self.clock.seconds),
             error=None if error is None else f"{type(error).__name__}: {error}",
             traceback=None if error is None else "".join(traceback.format_exception(error)),
-            **{name: getattr(self, name) for name in _REPORTED},
+            **{name: getattr(self, name) for name in _names(CompileRecord) & _names(Report) - {"error"}},
         )
+
+
+@functools.cache
+def _names(kind: type) -> frozenset[str]:
+    return frozenset(entry.name for entry in fields(kind))

@@ -1,4 +1,4 @@
-"""Keep the results of the passes for a module on disk, for the next process that compiles it (`kept`).
+"""Keep the results of the passes for a module on disk, for the next process that compiles it (`store`).
 
 The results depend on the module's text, the target and the options, which make the key. (A search for layouts
 that its time limit stopped may end differently the next time; both results are correct.) Modules that differ
@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from triton_linear import store
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
-from triton_linear.kept import store
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import TRITON, ReportedConversion, ReportedGather
 from triton_linear.setting import mlir_provider

@@ -16,7 +16,6 @@ from triton_linear.compile_record import CompileRecord
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.dialect.interfaces import Compile, Metadata, TritonModule
 from triton_linear.fallback import UnknownTarget
-from triton_linear.kept import store
 from triton_linear.outlets import Outlets
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.screen import CONVERT, count_operations, has_short_rows, screened
@@ -27,7 +26,6 @@ from triton_linear.variants import variant
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
-    from triton_linear.kept.assembly import Comparison, KeptComparisons
 
 UNNAMED = "unnamed"
 """The name in reports of a kernel whose own name could not be read."""
@@ -43,8 +41,7 @@ class LLIRStage:
 
     converted: the kernel was compiled with code of ours. options: the options for this kernel; decisions may
     change them. gluon: the kernel is written in Gluon. finishes_later: a later stage calls `finish` if the
-    kernel is converted, and the report is delivered then. comparisons: results of comparing with stock Triton's
-    kernel in earlier compiles, which are reused; None: do not use them.
+    kernel is converted, and the report is delivered then.
     """
 
     def __init__(self, stock: Compile, target: str, setting: Setting, *, gluon: bool = False) -> None:
@@ -56,7 +53,6 @@ class LLIRStage:
         self.converted = False
         self.options = setting.options
         self.finishes_later = False
-        self.comparisons: KeptComparisons | None = None
         self._record: CompileRecord | None = None
         self._stock_input: tuple[TritonModule, dict[str, Any], str] | None = None
 
@@ -98,22 +94,14 @@ class LLIRStage:
 
     def stock(self, llir: object) -> tuple[str, Metadata] | None:
         """As for `spills.Compiled`. There is nothing to compare if the kernel is already stock Triton's, a
-        decision chose its variant, it is measured, an earlier compile compared it, or `llir` was changed or
-        replaced meanwhile (another stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
+        decision chose its variant, it is measured, or `llir` was changed or replaced meanwhile (another stage,
+        TRITON_KERNEL_OVERRIDE, `ir_override`)."""
         record, given = self._record, self._stock_input
-        if given is None or given[2] != llir or record is None or record.stays:
+        if given is None or given[2] != llir or record is None:
             return None
         src, metadata, _ = given
         self._stock_input = None
         return self._stock(self._run_user_passes(src, "after", record), metadata), metadata
-
-    def compared(self, reason: str) -> None:
-        """As for `spills.Compiled`, where results are kept."""
-        if self.comparisons is not None and self._record is not None and self._record.entry:
-            from triton_linear.kept.assembly import Comparison
-
-            name = self.comparisons.name(self._record.entry)
-            store.write_as(name, Comparison(reason, self._record.remarks))
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """As for `spills.Compiled`, if the report is not delivered yet."""
@@ -324,9 +312,6 @@ class LLIRStage:
             with record.working("known"):
                 entry = known.Known.of(record.text, record.kernel, self.target(), options)
                 outcome = entry.read()
-            if compared := self._comparison(entry.name, record):
-                record.remarks = (*compared.remarks, compared.reason)
-                return None
             if outcome is not None:
                 remarks = record.remarks
                 with suppress(known.Unfinished):
@@ -346,19 +331,6 @@ class LLIRStage:
             with record.working("known"):
                 entry.write(known.PassResults.of(prepared, tried))
         return llir
-
-    def _comparison(self, entry: str, record: CompileRecord) -> Comparison | None:
-        """The result of an earlier compile, which compared the kernel and took stock Triton's; None if there is
-        none, or if that took ours."""
-        record.entry = entry
-        if self.comparisons is None or record.variant or self.options.measured:
-            return None
-        with record.working("known"):
-            from triton_linear.kept.assembly import Comparison
-
-            found = store.read_as(self.comparisons.name(entry), Comparison)
-        record.stays = found is not None
-        return found if found is not None and found.reason else None
 
     def _first_that_fits(
         self,

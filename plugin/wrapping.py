@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -82,17 +81,12 @@ def _wrapped(
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if "ptx" not in stages and not ("amdgcn" in stages and setting.options.occupancy):
         return {"llir": stage}
-    from triton_linear.kept.assembly import KeptComparisons, KeptDirectives
     from triton_linear.ptxas.fences import with_known_fences
-    from triton_linear.ptxas.spills import Maker, Spills, scratch_of
+    from triton_linear.ptxas.registers import Assembler, user_controls_registers
+    from triton_linear.ptxas.spills import Scratch, Spills
 
-    def applies() -> bool:
+    def is_ours() -> bool:
         return stage.converted and stage.options.occupancy
-
-    def gpu() -> Target:
-        from triton_linear.lowering.target import targets
-
-        return targets.target(stage.target(assembling=True))
 
     def fails(error: Exception, metadata: Metadata) -> None:
         if setting.options.strict:
@@ -100,50 +94,42 @@ def _wrapped(
         kernel = str(metadata.get("name", "unnamed"))
         fallback.warn(setting, kernel, target, error, metadata, done="assembled")
 
-    def assembled() -> str:
-        asked = setting.options.register_thresholds
-        return f"{triton_versions.found()} {ptxas_version(target)} {options!r} {others} {asked}"
-
-    def compared(ours: Callable[[], Maker], stock: Callable[[], Maker]) -> Spills:
-        if setting.options.cache and others is not None:
-            stage.comparisons = KeptComparisons(assembled)
-        stage.finishes_later = True
-        return Spills(ours, stock, stage, fails)
-
     if "ptx" not in stages:
-        made = Maker(stages["amdgcn"], lambda text, _: scratch_of(text) if applies() else None)
-        return {"llir": stage, "amdgcn": compared(lambda: made, lambda: made).text}
-    stock_ptx = stages["ptx"]
+        stage.finishes_later = True
+        scratch = Scratch(stages["amdgcn"])
+        return {"llir": stage, "amdgcn": Spills(lambda _: scratch, stage, is_ours, fails).text}
+    stock_ptx, stock_cubin = stages["ptx"], stages.get("cubin")
 
     def ptx(src: object, metadata: Metadata) -> object:
         return with_known_fences(stock_ptx(src, metadata))
 
-    if "cubin" not in stages or not setting.options.occupancy:
+    if stock_cubin is None or not setting.options.occupancy or user_controls_registers(options):
         return {"llir": stage, "ptx": ptx}
-    from triton_linear.ptxas.registers import Assembler, user_controls_registers
 
-    if user_controls_registers(options):
-        return {"llir": stage, "ptx": ptx}
-    stock_cubin = stages["cubin"]
+    def gpu() -> Target:
+        from triton_linear.lowering.target import targets
 
-    def again() -> AbstractContextManager[None]:
-        return stage.phase("assemble again")
+        return targets.target(stage.target(assembling=True))
 
     def how() -> str:
-        return f"{stage.target(assembling=True)} {assembled()}"
+        asked = f"{stage.target(assembling=True)} {setting.options.register_thresholds}"
+        return f"{asked} {triton_versions.found()} {ptxas_version(target)} {options!r} {others}"
 
-    warps = getattr(options, "num_warps", None)
-    decisions = KeptDirectives(how) if setting.options.cache and others is not None else None
+    def assembly(own: bool) -> Assembler:
+        if not own:
+            return Assembler(stock_ptx, stock_cubin)
+        return Assembler(
+            ptx,
+            stock_cubin,
+            gpu if is_ours() else None,
+            fails=fails,
+            again=lambda: stage.phase("assemble again"),
+            how=how if setting.options.cache and others is not None else None,
+            own_warps=getattr(options, "num_warps", None),
+        )
 
-    def ours() -> Maker:
-        assembler = Assembler(ptx, stock_cubin, applies, gpu, fails, again, decisions, warps)
-        return Maker(assembler.ptx, assembler.spilled, assembler.cubin)
-
-    def stock() -> Maker:
-        assembler = Assembler(stock_ptx, stock_cubin, bool, gpu, own_warps=warps)
-        return Maker(assembler.ptx, assembler.measured, assembler.cubin)
-
-    both = compared(ours, stock)
+    stage.finishes_later = True
+    both = Spills(assembly, stage, is_ours, fails)
     return {"llir": stage, "ptx": both.text, "cubin": both.code}
 
 

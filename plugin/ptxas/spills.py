@@ -4,35 +4,35 @@ Spilled values go through memory, usually in the innermost loop, and better layo
 stock Triton's kernel is compiled as well, once, where ours spills, and taken if ours spills more.
 
 What is compared are bytes that the assembler reports. Nothing foresees speed: where launches are measured, they
-decide (`contest`), and nothing is compared. The results of comparisons are kept on disk (`kept.assembly`).
+decide (`contest`), and nothing is compared.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from triton_linear.dialect.records import dataclass
+from triton_linear.dialect.interfaces import Metadata, Stage
 from triton_linear.ptxas.occupancy import MORE
 from triton_linear.ptxas.output import held_back
 
-Metadata = MutableMapping[str, Any]
-Stage = Callable[[object, Metadata], object]
 _SCRATCH: Final = re.compile(r"^\s*\.private_segment_fixed_size:\s*(\d+)\s*$", re.M)
 """Bytes for each thread, in the metadata of a kernel (LLVM's guide for AMDGPU, code object metadata)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Maker:
-    """How code is made of the LLVM IR of a kernel. text: the stage `ptx` or `amdgcn`. spilled: the bytes that a
-    thread spills, by the text; None if there is nothing to compare. code: the stage `cubin`, which may know the
-    text."""
+class Assembly(Protocol):
+    """How code is made of the LLVM IR of one kernel."""
 
-    text: Stage
-    spilled: Callable[[object, Metadata], int | None]
-    code: Stage | None = None
+    def text(self, src: object, metadata: Metadata) -> object:
+        """PTX or AMDGCN of LLVM IR."""
+
+    def spilled(self, text: object, metadata: Metadata) -> int | None:
+        """The bytes that a thread of a kernel spills, by its text; None if that is not known."""
+
+    def code(self, src: object, metadata: Metadata) -> object:
+        """The stage `cubin`, which may have assembled the text already."""
 
 
 class Compiled(Protocol):
@@ -42,45 +42,42 @@ class Compiled(Protocol):
         """LLVM IR and metadata of stock Triton's kernel; None if there is nothing to compare, or if `llir` is
         not the result of the stage."""
 
-    def compared(self, reason: str) -> None:
-        """Keep the result of the comparison: why the kernel gives way; "" if it does not."""
-
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Count the time of the block under this name."""
 
     def finish(self, reason: str = "") -> None:
-        """Deliver the kernel's report. reason: as for `compared`."""
+        """Deliver the kernel's report. reason: why it gives way to stock Triton's; "" if it does not."""
 
 
 class Spills:
     """The stages of one compile behind `llir`.
 
-    ours, stock: make the code of our kernels and of stock Triton's; called for each kernel. kernel: what `llir`
-    has compiled. fails: is called with an exception of the comparison; our kernel is then taken.
+    assembly: makes the code of a kernel; called for each, with True for one of `llir`, False for stock
+    Triton's. kernel: what `llir` has compiled. is_ours: whether that is a kernel of ours. fails: is called with
+    an exception of the comparison; our kernel is then taken.
     """
 
     def __init__(
         self,
-        ours: Callable[[], Maker],
-        stock: Callable[[], Maker],
+        assembly: Callable[[bool], Assembly],
         kernel: Compiled,
+        is_ours: Callable[[], bool],
         fails: Callable[[Exception, Metadata], None],
     ) -> None:
-        self._ours = ours
-        self._stock = stock
+        self._assembly = assembly
         self._kernel = kernel
+        self._is_ours = is_ours
         self._fails = fails
-        self._taken: Maker | None = None
+        self._taken: Assembly | None = None
 
     def text(self, src: object, metadata: Metadata) -> object:
         """The stage `ptx` or `amdgcn`: the text of the kernel taken; `metadata` becomes that of the same."""
-        maker = self._taken = self._ours()
+        ours = self._taken = self._assembly(True)
         reason = ""
         try:
-            text = maker.text(src, metadata)
+            text = ours.text(src, metadata)
             try:
-                spilled = maker.spilled(text, metadata) or 0
-                if spilled >= MORE:
+                if self._is_ours() and (spilled := ours.spilled(text, metadata) or 0) >= MORE:
                     text, reason = self._compared(src, text, spilled, metadata)
             except Exception as error:
                 self._fails(error, metadata)
@@ -93,32 +90,39 @@ class Spills:
 
     def _compared(self, src: object, ours: object, spilled: int, metadata: Metadata) -> tuple[object, str]:
         """The text of the kernel to take, and why ours gives way, or ""."""
-        with self._kernel.phase("compare"):
-            maker = self._stock()
-            with held_back() as printed:
-                found = self._kernel.stock(src)
-                if found is None:
-                    return ours, ""
-                llir, own = found
-                text = maker.text(llir, own)
-                least = maker.spilled(text, own)
-            if least is None:
+        with self._kernel.phase("compare"), held_back() as printed:
+            found = self._kernel.stock(src)
+            if found is None:
                 return ours, ""
-            if spilled < least + MORE:
-                self._kernel.compared("")
-                return ours, ""
-            reason = f"it would spill {spilled} bytes in each thread, stock Triton's spills {least}"
-            self._kernel.compared(reason)
-        self._taken = maker
+            llir, own = found
+            stock = self._assembly(False)
+            text = stock.text(llir, own)
+            least = stock.spilled(text, own)
+        if least is None or spilled < least + MORE:
+            return ours, ""
+        self._taken = stock
         metadata.update(own)  # entries that other hooks added stay
         print(printed.getvalue(), end="")
-        return text, reason
+        return text, f"it would spill {spilled} bytes in each thread, stock Triton's spills {least}"
 
     def code(self, src: object, metadata: Metadata) -> object:
         """The stage `cubin`, which may have assembled `src` already."""
-        maker = self._taken or self._ours()
-        assert maker.code is not None
-        return maker.code(src, metadata)
+        return (self._taken or self._assembly(True)).code(src, metadata)
+
+
+class Scratch:
+    """The assembly of a backend whose text says what is spilled. stage: `amdgcn`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.text = stage
+
+    def spilled(self, text: object, metadata: Metadata) -> int | None:
+        """Bytes of scratch memory."""
+        return scratch_of(text)
+
+    def code(self, src: object, metadata: Metadata) -> object:
+        """Later stages are Triton's own."""
+        raise NotImplementedError
 
 
 def scratch_of(text: object) -> int | None:

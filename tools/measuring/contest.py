@@ -311,6 +311,5 @@ def import_all() -> None:
             "ptxas.fences",
             "ptxas.registers",
             "ptxas.spills",
-            "kept.assembly",
         ):
             importlib.import_module(f"triton_linear.{name}")

@@ -151,7 +151,7 @@ def die_at(name):
 for owner, name, value in (
     (SelectLowering, "__call__", die),
     (attempts, "embed", die),
-    (registers.Assembler, "cubin", die),
+    (registers.Assembler, "code", die),
     (os, "replace", die_at(".ttgir")),
     (os, "replace", die_at(".cubin")),
     (os, "replace", die_at("__grp__transpose.json")),

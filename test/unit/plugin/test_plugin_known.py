@@ -22,13 +22,11 @@ from triton import knobs
 from triton.compiler import ASTSource
 
 import triton_linear
-from triton_linear import known
+from triton_linear import known, store
 from triton_linear.hook import pinned
-from triton_linear.kept import assembly as decided
-from triton_linear.kept import store
 from triton_linear.passes import attempts
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.ptxas.registers import Assembler
+from triton_linear.ptxas.registers import Assembler, KeptDirective, entry_name
 from triton_linear.setting import Options
 
 READ, WRITE = store.read, store.write
@@ -285,20 +283,19 @@ def test_what_was_decided_about_registers_costs_one_assembly(monkeypatch: pytest
 
 def test_a_decision_that_would_spill_more_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = made(KERNEL)
-    read = decided.KeptDirectives.read
+    read = store.read_as
 
-    def less(self: decided.KeptDirectives, name: str) -> decided.KeptDirective | None:
-        found = read(self, name)
-        return None if found is None else decided.KeptDirective(".maxnreg 64", found.stack)
+    def less(name: str, kind: type[Any], *rest: Any) -> Any:
+        found = read(name, kind, *rest)
+        return KeptDirective(".maxnreg 64", found.stack) if isinstance(found, KeptDirective) else found
 
-    monkeypatch.setattr(decided.KeptDirectives, "read", less)
+    monkeypatch.setattr(store, "read_as", less)
     again, report = made(KERNEL)
     assert code(again) == code(first)
     assert "assemble again" in report.seconds
 
 
 def test_ptx_of_another_name_or_line_is_the_same_and_of_another_instruction_is_not() -> None:
-    decisions = decided.KeptDirectives(lambda: "")
     ptx = (
         "\t// .globl\t{name}    // -- Begin function {name}\n            // @{name}\n"
         ".visible .entry {name}(\n.param .u64 {name}_param_0\n)\n"
@@ -307,7 +304,7 @@ def test_ptx_of_another_name_or_line_is_the_same_and_of_another_instruction_is_n
     )
 
     def named(name: str, line: int, op: str) -> str:
-        return decisions.name(ptx.format(name=name, line=line, op=op), name)
+        return entry_name(ptx.format(name=name, line=line, op=op), name, "")
 
     assert named("add", 1, "add") == named("mul", 2, "add")
     assert named("add", 1, "add") != named("mul", 1, "mul")
@@ -317,9 +314,7 @@ def test_a_decision_depends_on_how_kernels_are_assembled_and_on_their_memory() -
     """The bytes of shared memory and the columns of tensor memory are not in the PTX."""
     facts = ((1024, None), (2048, None), (1024, 64))
     names = {
-        decided.KeptDirectives(lambda how=how: how).name("ptx", "k", *each)  # type: ignore[misc]
-        for how in ("cuda:90", "cuda:90{registers_near=0}")
-        for each in facts
+        entry_name("ptx", "k", how, *each) for how in ("cuda:90", "cuda:90{registers_near=0}") for each in facts
     }
     assert len(names) == 2 * len(facts)
 

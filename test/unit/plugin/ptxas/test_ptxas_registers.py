@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,20 @@ import pytest
 import triton
 from assign_support import path_of
 from bridge_kernels import matmul
-from plugin_support import CUDA, HIP
+from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
 from triton.compiler import ASTSource
 
 import triton_linear
+from triton_linear import setting
+from triton_linear.decisions import Decisions, ptxas_version
+from triton_linear.hook import pinned
 from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas import registers
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.occupancy import UNIT, bound, limits_of, resident
 from triton_linear.ptxas.registers import Assembler
+from triton_linear.setting import Options
 
 KERNEL = path_of("attention_fp8")
 """Eight warps; with the plugin ptxas takes some more than 128 registers a thread."""
@@ -132,17 +135,17 @@ class Stages:
 
     def run(
         self,
-        applies: Callable[[], bool] = lambda: True,
+        ours: bool = True,
         shared: int = 1024,
         columns: int = 0,
         own_warps: int | None = None,
     ) -> tuple[str, str]:
         """The PTX, and the PTX that the cubin is of."""
         gpu = target("cuda:100" if columns else "cuda:90")
-        both = Assembler(self.ptx, self.cubin, applies, lambda: gpu, own_warps=own_warps)
+        both = Assembler(self.ptx, self.cubin, (lambda: gpu) if ours else None, own_warps=own_warps)
         metadata = {"shared": shared, "tmem_size": columns}
-        text: Any = both.ptx("llir", metadata)
-        made: Any = both.cubin(text, metadata)
+        text: Any = both.text("llir", metadata)
+        made: Any = both.code(text, metadata)
         return text, made[0]
 
 
@@ -262,7 +265,7 @@ def test_it_is_not_tried_where_it_would_not_help(monkeypatch: pytest.MonkeyPatch
     columns = Stages(monkeypatch, Usage(136, 0), Usage(128, 0))
     assert columns.run(columns=256)[0] == BOUNDED
     other = Stages(monkeypatch, Usage(136, 0))
-    assert other.run(applies=lambda: False)[0] == Stages.TEXT
+    assert other.run(ours=False)[0] == Stages.TEXT
     assert len(other.assembled) == 1
     bounded = Stages(monkeypatch, Usage(136, 0))
     monkeypatch.setattr(Stages, "TEXT", BOUNDED.replace("128", "140"))
@@ -304,17 +307,45 @@ def test_what_limits_ctas(threads: int, metadata: dict[str, Any], most: int) -> 
 
 def test_what_ails_the_kernel_is_raised_where_it_always_is(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = Stages(monkeypatch, RuntimeError("ptxas"))
-    both = Assembler(stages.ptx, stages.cubin, lambda: True, lambda: target("cuda:90"))
-    text = both.ptx("llir", {})
+    both = Assembler(stages.ptx, stages.cubin, lambda: target("cuda:90"))
+    text = both.text("llir", {})
     with pytest.raises(RuntimeError, match="ptxas"):
-        both.cubin(text, {})
+        both.code(text, {})
     assert len(stages.assembled) == 1, "its message is printed once"
 
 
 def test_ptx_that_somebody_replaced_is_assembled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As Triton's override folder does between the stages."""
     stages = Stages(monkeypatch, Usage(136, 0), Usage(128, 0))
-    both = Assembler(stages.ptx, stages.cubin, lambda: True, lambda: target("cuda:90"))
-    both.ptx("llir", {"shared": 0})
-    made: Any = both.cubin("another", {})
+    both = Assembler(stages.ptx, stages.cubin, lambda: target("cuda:90"))
+    both.text("llir", {"shared": 0})
+    made: Any = both.code("another", {})
     assert made[0] == "another"
+
+
+def test_what_is_kept_of_a_kernel_is_kept_for_its_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are asked for, and those of what is decided, which the options in force do not say."""
+    keys: list[str] = []
+    named = registers.entry_name
+
+    def seen(text: str, kernel: str, how: str, *facts: object) -> str:
+        keys.append(how)
+        return named(text, kernel, how, *facts)
+
+    monkeypatch.setattr(registers, "entry_name", seen)
+    with knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        for thresholds in ("", "more_ctas=1"):
+            with pinned(Options(register_thresholds=thresholds)):
+                compile_kernel(row_sums)
+        assert len(set(keys)) == len(keys) == 2
+        with pinned(Options(decisions="none", measured=True)) as reports:
+            compile_kernel(row_sums)
+        decided = reports[0].key, "cuda:90", ptxas_version("cuda:90")
+        keys.clear()
+        for name in ("ours", "exact", "bounded"):
+            monkeypatch.setattr(setting, "load", lambda place, name=name: Decisions({decided: name}, name))
+            with pinned(Options()) as reports:
+                compile_kernel(row_sums)
+            assert reports[0].variant == name
+        assert len(set(keys)) == 2, "`exact` is no matter of registers"

@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,14 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource, make_backend
 
 import triton_linear
-from triton_linear import wrapping
+from triton_linear import store, wrapping
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.hook import pinned
-from triton_linear.kept import store
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.passes import attempts
 from triton_linear.ptxas import registers
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.registers import Assembler
-from triton_linear.ptxas.spills import Maker, Spills
+from triton_linear.ptxas.spills import Spills
 from triton_linear.report import Outcome, Report
 from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
@@ -49,11 +46,8 @@ class Kernel:
     def stock(self, llir: object) -> tuple[str, Any] | None:
         return ("stock", {"by": "stock"}) if self.has_stock else None
 
-    def compared(self, reason: str) -> None:
-        self.results.append(reason)
-
     def finish(self, reason: str = "") -> None:
-        pass
+        self.results.append(reason)
 
     def phase(self, name: str) -> Any:
         return nullcontext()
@@ -77,15 +71,10 @@ class Stages:
         return made
 
     def both(self, kernel: Kernel) -> Spills:
-        def ours() -> Maker:
-            made = Assembler(self.ptx, self.cubin, lambda: True, lambda: target_called("cuda:90"))
-            return Maker(made.ptx, made.spilled, made.cubin)
+        def assembly(own: bool) -> Assembler:
+            return Assembler(self.ptx, self.cubin, (lambda: target_called("cuda:90")) if own else None)
 
-        def stock() -> Maker:
-            made = Assembler(self.ptx, self.cubin, bool, lambda: target_called("cuda:90"))
-            return Maker(made.ptx, made.measured, made.cubin)
-
-        return Spills(ours, stock, kernel, registers._raised)
+        return Spills(assembly, kernel, lambda: True, registers._raised)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +106,7 @@ def test_a_kernel_that_spills_20_bytes_more_gives_way(
     assert metadata == {"by": taken, "added": 1}
     assert stages.assembled == ["ours", *compiled]
     reason = f"it would spill {ours} bytes in each thread, stock Triton's spills {stock}"
-    assert kernel.results == ([reason if taken == "stock" else ""] if compiled else [])
+    assert kernel.results == [reason if taken == "stock" else ""]
     assert capsys.readouterr().out == "of ours\n" + ("of stock\n" if taken == "stock" else "")
 
 
@@ -298,72 +287,6 @@ def pretend(monkeypatch: pytest.MonkeyPatch, stacks: dict[bytes, int]) -> list[b
     return asked
 
 
-@pytest.mark.parametrize(("stock_spills", "taken"), [(0, 0), (80, 1)])
-def test_what_comparing_has_shown_is_kept(
-    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stock_spills: int, taken: int
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(store, "read", READ)
-    monkeypatch.setattr(store, "write", WRITE)
-    asked = pretend(monkeypatch, {codes[0]: stock_spills, codes[1]: 40})
-    kernel, (report,) = compiled()
-    assert kernel.asm["cubin"] == codes[taken] and codes[0] in asked
-    with monkeypatch.context() as patched:
-        patched.setattr(attempts, "prepare", None)
-        asked.clear()
-        again, (told,) = compiled()
-        assert set(asked) == ({codes[1]} if taken else set())
-    assert again.asm["cubin"] == codes[taken]
-    assert replace(told, seconds={}) == replace(report, seconds={})
-    # Others than the module's own entry have a say in it.
-    for change in (
-        ("setenv", "DISABLE_LLVM_OPT", "1"),
-        ("setattr", "triton_linear.wrapping.ptxas_version", str),
-    ):
-        asked.clear()
-        with monkeypatch.context() as patched:
-            getattr(patched, change[0])(*change[1:])
-            compiled()
-        assert set(asked) - {codes[1]}, change
-
-
-def test_what_comparing_has_shown_holds_for_stages_as_they_were(
-    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Hooks of others change the PTX: one that is called before ours, and one that calls ours then."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(store, "read", READ)
-    monkeypatch.setattr(store, "write", WRITE)
-    asked = pretend(monkeypatch, {codes[0]: 0, codes[1]: 40})
-
-    def changing(comment: str, then: Any = None) -> Any:
-        def hook(*arguments: Any) -> Any:
-            if arguments:
-                stages = arguments[1]
-                stock = stages["ptx"]
-                stages["ptx"] = lambda src, metadata: f"{stock(src, metadata)}\n// {comment}\n"
-            return then(*arguments) if then else (comment, comment)
-
-        return hook
-
-    def compares(before: str = "", later: str = "") -> bool:
-        """Whether stock Triton's kernel is compiled to compare with it."""
-        asked.clear()
-        with knobs.runtime.scope():
-            knobs.runtime.add_stages_inspection_hook = changing(before) if before else None
-            with pinned(Options()):
-                if later:
-                    ours = knobs.runtime.add_stages_inspection_hook
-                    knobs.runtime.add_stages_inspection_hook = changing(later, ours)
-                compile_kernel(row_sums)
-        return codes[0] in asked
-
-    assert [compares(), compares()] == [True, False]
-    assert [compares(one) for one in ("a", "b", "b", "a")] == [True, True, False, False]
-    assert [compares(later="c"), compares(later="c")] == [True, True]  # nobody says what that does
-    assert not compares()
-
-
 def test_a_hook_need_not_say_what_it_does() -> None:
     backend: Any = make_backend(CUDA)
     stages: Any = {}
@@ -429,7 +352,7 @@ def test_every_compile_reports_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: object, src: object, metadata: object) -> object:
         raise RuntimeError("no PTX")
 
-    monkeypatch.setattr("triton_linear.ptxas.registers.Assembler.ptx", fail)
+    monkeypatch.setattr("triton_linear.ptxas.registers.Assembler.text", fail)
     with pinned(Options()) as reports, pytest.raises(RuntimeError, match="no PTX"):
         compile_kernel(row_sums)
     assert [report.outcome for report in reports] == [Outcome.CONVERTED]
