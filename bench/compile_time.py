@@ -47,9 +47,9 @@ from bench.harness.plot import available, picture
 from bench.harness.report import page, table
 from bench.harness.results import publish
 from bench.harness.turns import in_turns
+from triton_linear.dialect.store import FOLDER
 from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
-from triton_linear.store import FOLDER
 
 THREADS = 8
 TOGETHER = "eight at once"

@@ -27,8 +27,9 @@ import triton
 import triton.language as tl
 
 import triton_linear
-from triton_linear import contest, store
+from triton_linear import contest
 from triton_linear.contests.launches import LaunchContest
+from triton_linear.dialect import store
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import UnitArguments
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from triton_linear import contest_job, store
+from triton_linear import contest_job
 from triton_linear.contest_job import FIRST, Answer
 from triton_linear.contests.events import Clock, driver_clock
 from triton_linear.contests.launches import ARGUMENTS, LaunchContest, Winners
@@ -29,6 +29,7 @@ from triton_linear.contests.revisits import Revisits
 from triton_linear.contests.verdict import Side, Verdict
 from triton_linear.contests.workers import Workers
 from triton_linear.decisions import NO_DECISIONS, NONE
+from triton_linear.dialect import store
 from triton_linear.gpus import gpu_names
 from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting

@@ -13,8 +13,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from triton_linear import store, unit_arguments
+from triton_linear import unit_arguments
 from triton_linear.decisions import kernel_digest, ptxas_version
+from triton_linear.dialect import store
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.environment import VARIABLE

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from triton_linear import store
-from triton_linear.dialect import triton_versions
+from triton_linear.dialect import store, triton_versions
 from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest

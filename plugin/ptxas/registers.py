@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from triton_linear import store
+from triton_linear.dialect import store
 from triton_linear.dialect.interfaces import Metadata, Stage
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from triton_linear import store
+from triton_linear.dialect import store
 from triton_linear.tools.support.compile import lower, to_triton
 
 # Triton 3.9 warns in every process that does not say what it wants; tests compare what processes print.

@@ -22,7 +22,8 @@ from triton import knobs
 from triton.compiler import ASTSource
 
 import triton_linear
-from triton_linear import known, store
+from triton_linear import known
+from triton_linear.dialect import store
 from triton_linear.hook import pinned
 from triton_linear.passes import attempts
 from triton_linear.passes.options import PipelineOptions

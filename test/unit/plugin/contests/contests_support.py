@@ -11,10 +11,11 @@ import pytest
 from autotune_support import LaunchingDriver, doubled, pointers, transposed
 
 import triton_linear
-from triton_linear import hook, store
+from triton_linear import hook
 from triton_linear.contest import Contests
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.contests.workers import Workers
+from triton_linear.dialect import store
 
 SIZE = {"N": 64}
 WORKERS = Workers(count=1)

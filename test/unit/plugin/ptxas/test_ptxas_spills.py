@@ -19,7 +19,8 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource, make_backend
 
 import triton_linear
-from triton_linear import store, wrapping
+from triton_linear import wrapping
+from triton_linear.dialect import store
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.hook import pinned
 from triton_linear.lowering.target.targets import target as target_called
