@@ -38,7 +38,7 @@ def cases() -> list[RandomCase]:
     """Conversions that take turns and some that are too large to, gathers, and reductions."""
     conversions = cluster_cases(1, 64, SIZES)
     large = [case for case in conversions if max(case.register_counts) * case.element.bits >= 512]
-    return [*conversions[:6], *large[:6], *gather_cases(1, 4, SIZES), *reduction_cases(1, 6, SIZES)]
+    return [*conversions[:3], *large[:3], *gather_cases(1, 2, SIZES), *reduction_cases(1, 3, SIZES)]
 
 
 @ordered

@@ -114,12 +114,9 @@ def test_predictions_are_ranked() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "ld.shared.v4.b32",
         "ldmatrix.x2.trans",
         "bar.sync, 4 warps",
-        "shfl.idx",
         "prmt + mad.lo",
-        "selp + @p mov",
         "shfl.bfly + 2 selp + @p mul.lo",
     ],
 )

@@ -6,7 +6,6 @@ call is said to take. So what is shown is which results are compared, and which 
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.harness.child import Failed
 from bench.kernels import cases as all_cases
 from bench.kernels import measure, modes
 from bench.kernels.case import TRITON, Case
@@ -165,7 +163,6 @@ class Played:
         self.mode = "stock"
         self.milliseconds: dict[str, float] = {}
         self.values: dict[str, Any] = {}
-        self.fails: dict[str, Exception] = {}
         self.made = 0
         played = Case("played", "g", TRITON, self.make, **case)
         monkeypatch.setattr(all_cases, "by_name", lambda name: played)
@@ -185,8 +182,6 @@ class Played:
 
     def launch(self) -> list[Tensor]:
         mode = self.mode
-        if mode in self.fails:
-            raise self.fails[mode]
         value = self.values.get(mode, np.arange(4, dtype=np.float32))
         out = Tensor(np.zeros_like(value() if callable(value) else value))
 
@@ -215,26 +210,6 @@ def test_times_are_of_one_call_and_ratios_of_stock(gpu: GPU, monkeypatch: pytest
     assert found["modes"]["stock"]["cold"]["microseconds"] == pytest.approx(125.0)
     assert gpu.flushes == 3 * (6 + 3)  # Five turns are made six, so that each of three is first twice.
     assert found["modes"]["ours"]["result"] == "identical" and found["modes"]["ours"]["deterministic"]
-
-
-def test_who_launches_while_the_gpu_is_idle_pays_and_each_does_equally_often(
-    gpu: GPU, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    played = Played(gpu, monkeypatch)
-    played.milliseconds = {"stock": 1.0, "ours": 1.0}
-    idle = [True]
-    replay = Graph.replay
-
-    def launched(graph: Graph) -> None:
-        gpu.now += 0.1 if idle[0] else 0.0
-        idle[0] = False
-        replay(graph)
-
-    monkeypatch.setattr(Graph, "replay", launched)
-    monkeypatch.setattr(sys.modules["torch"].cuda, "synchronize", lambda: idle.__setitem__(0, True))
-    for turns in (8, 9, 15, 16):
-        found = measure.run("played", ["ours"], measure.Effort(turns=turns, cold=0))
-        assert found["modes"]["ours"]["ratio"][1] == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -275,22 +250,3 @@ def test_what_is_not_written_shows(gpu: GPU, monkeypatch: pytest.MonkeyPatch) ->
     gpu.now = -1e9  # From here on nothing is computed.
     assert session.results("stock")[0].array.tolist() != [0, 1, 2, 3]
     assert played.made == 1
-
-
-def test_a_mode_that_fails_leaves_the_others_unless_the_gpu_is_lost(
-    gpu: GPU, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    played = Played(gpu, monkeypatch)
-    played.fails = {"lower": ValueError("no plan"), "assign": modes.Unavailable("assign: no such option")}
-    found = measure.run("played", ["lower", "assign", "ours"], EFFORT)["modes"]
-    assert found["lower"]["error"] == "ValueError: no plan" and "in launch" in found["lower"]["traceback"]
-    assert found["assign"] == {"unavailable": "assign: no such option"}
-    assert found["ours"]["ratio"] == pytest.approx([1.0, 1.0, 1.0])
-    played.fails["again"] = RuntimeError("CUDA error: an illegal memory access was encountered")
-    with pytest.raises(Failed, match="illegal"):
-        measure.run("played", ["again"], EFFORT)
-    played.fails = {"stock": ValueError("no stock")}
-    with pytest.raises(Failed, match="ValueError: no stock") as raised:
-        measure.run("played", ["ours"], measure.Effort())
-    copied = pickle.loads(pickle.dumps(raised.value))
-    assert copied.facts() == raised.value.facts() and "in launch" in copied.traceback

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,11 +30,11 @@ def fuzz_singles(target: str, count: int, assembly: int = 0) -> Totals:
     return fuzz([FuzzPlan(target, SEED, count, assembly, (SINGLES,))], jobs=0)[target]
 
 
-@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"])
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"])
 def test_random_pairs_are_lowered_right(target: str) -> None:
-    totals = fuzz_singles(target, count=64, assembly=4)
+    totals = fuzz_singles(target, count=48, assembly=3)
     assert totals.failures == []
-    assert (totals.conversions, totals.wrong, totals.races, totals.left, totals.excess) == (64, 0, 0, 0, 0)
+    assert (totals.conversions, totals.wrong, totals.races, totals.left, totals.excess) == (48, 0, 0, 0, 0)
     assert totals.ok and totals.assembled and totals.shared
     assert totals.assembled_conversions == 16 * totals.assembled < totals.conversions
     moved = {"registers", "shuffle", "warp-shared", "cta-shared"}
@@ -108,7 +107,7 @@ def test_a_missing_barrier_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_access_above_the_minimum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judged, "least_wavefronts", lambda kind, width, target, warps: 0)
-    totals = fuzz_singles("cuda:90", count=32)
+    totals = fuzz_singles("cuda:90", count=16)
     assert totals.shared and totals.excess >= totals.shared and not totals.ok
 
 
@@ -159,24 +158,6 @@ def test_units_follow_from_the_seed() -> None:
     assert programs[: len(common)] == common
     other = list(units(replace(plan, seed=SEED + 1)))
     assert not {unit.programs for unit in other} & {unit.programs for unit in found}
-
-
-def test_processes_find_the_same_as_one(tmp_path: Path) -> None:
-    plans = [FuzzPlan(target, SEED, 20) for target in ("cuda:80", "hip:gfx942")]
-    alone, together = tmp_path / "1", tmp_path / "2"
-    alone.mkdir()
-    together.mkdir()
-    found = fuzz(plans, jobs=0, save=alone)
-    assert found == fuzz(plans, jobs=2, save=together)
-    assert all(totals.ok and totals.programs for totals in found.values())
-    files = sorted(path.name for path in alone.iterdir())
-    assert files == sorted(path.name for path in together.iterdir())
-    assert all((alone / name).read_text() == (together / name).read_text() for name in files)
-
-
-def test_nothing_is_begun_when_time_is_out() -> None:
-    (totals,) = fuzz([FuzzPlan("cuda:90", SEED, 500)], jobs=0, seconds=0).values()
-    assert totals == Totals()
 
 
 class Played:

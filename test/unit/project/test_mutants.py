@@ -85,13 +85,3 @@ def test_tests_that_fail_without_a_change_show_nothing(project: Path) -> None:
     test.write_text(TEST.replace("not narrower(3)", "narrower(3)"))
     with pytest.raises(ValueError, match="test_narrower fails without any change"):
         mutants.main(["dialect/widths.py", "--count", "1", "--root", str(project)])
-
-
-@pytest.mark.slow
-def test_a_mutant_of_this_project_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Elimination that returns nothing."""
-    file = "dialect/f2.py"
-    made = mutants.mutants(file, (ROOT / file).read_text())
-    rank = next(mutant for mutant in made if mutant.kind == "return")
-    assert mutants.survivors(ROOT, [rank], ["test/unit/dialect/test_f2.py"], 1) == []
-    assert mutants.tests_of(ROOT, file)[0] == "test/unit/dialect/test_f2.py"
