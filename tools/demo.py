@@ -157,8 +157,10 @@ def shown(target: str, folder: Path) -> list[Compiled]:
     beside.add_column(f"instructions of a kernel for {target}: stock Triton → ours")
     for name in COUNTED:
         beside.add_column(name, justify="right")
-    kernels = [compile_kernel(spec, target) for spec in specs(gpu_target(target))]
-    for kernel in kernels:
+    kernels = []
+    for spec in specs(gpu_target(target)):
+        kernel = compile_kernel(spec, target)
+        kernels.append(kernel)
         write(kernel, target, folder)
         table.add_row(Text(kernel.name, "bold"))
         for conversion in kernel.checked:

@@ -84,7 +84,7 @@ def test_a_loop_and_its_anchors() -> None:
 
 def reports() -> Iterator[tuple[str, str, ModuleReport]]:
     """Real modules: name, text, report."""
-    for path in MODULES[::9]:
+    for path in MODULES[::14]:
         text = path.read_text()
         yield str(path), text, explained(text, str(path), None)
 
@@ -100,8 +100,8 @@ def test_every_conversion_of_real_modules_has_a_place_and_the_interpreters_count
         assert all(c.place.line > 0 for c in report.conversions)
         anchored += sum(bool(c.from_anchor and c.to_anchor) for c in report.conversions)
         modules, conversions = modules + 1, conversions + len(report.conversions)
-    assert modules >= 8
-    assert conversions >= 10
+    assert modules >= 5
+    assert conversions >= 6
     assert anchored >= 0.9 * conversions
 
 

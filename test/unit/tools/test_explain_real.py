@@ -15,7 +15,7 @@ from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.support.compile import LOWERING, Compilation, compile_text
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
-MODULES = sorted([*(DATA / "attention").glob("*.ttgir"), *(DATA / "kernels").glob("*.ttgir")])[::2]
+MODULES = sorted([*(DATA / "attention").glob("*.ttgir"), *(DATA / "kernels").glob("*.ttgir")])[::3]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def real() -> list[tuple[ModuleReport, Compilation]]:
         text, name = path.read_text(), str(path)
         compilation = compile_text(text, name, None, "llvm", LOWERING)
         found.append((explained(text, name, None, options=LOWERING), compilation))
-    assert len(found) >= 15
+    assert len(found) >= 10
     return found
 
 
@@ -42,8 +42,8 @@ def test_everything_has_a_place_and_the_schema_holds(real: list[tuple[ModuleRepo
             assert access.figures is not None or access.detail, access
         assert all(one.spread for one in report.reductions)
         accesses, reductions = accesses + len(report.accesses), reductions + len(report.reductions)
-    assert accesses >= 40
-    assert reductions >= 8
+    assert accesses >= 25
+    assert reductions >= 5
 
 
 def test_shared_memory_is_what_triton_allocates(real: list[tuple[ModuleReport, Compilation]]) -> None:

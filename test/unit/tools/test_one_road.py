@@ -28,7 +28,7 @@ TARGETS = ("cuda:90", "hip:gfx942")
 EXAMPLES = [
     (name, spec.name)
     for offset, name in enumerate(TARGETS)
-    for spec in specs(gpu_target(name))[offset :: len(TARGETS)]
+    for spec in specs(gpu_target(name))[offset :: 2 * len(TARGETS)]
 ]
 
 
@@ -110,7 +110,7 @@ def check(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
     return True
 
 
-@pytest.mark.parametrize("path", MODULES[::8], ids=lambda path: str(path.relative_to(DATA).with_suffix("")))
+@pytest.mark.parametrize("path", MODULES[::16], ids=lambda path: str(path.relative_to(DATA).with_suffix("")))
 def test_modules(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check(path, tmp_path, monkeypatch)
 

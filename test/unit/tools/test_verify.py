@@ -264,7 +264,7 @@ def test_emitted_conversions(machine: Target) -> None:
     """Right, without races, as expensive as the cost model says, and no bank conflict at 32 bits."""
     rng = random.Random(7)
     kinds = set()
-    for _ in range(150):
+    for _ in range(60):
         text, src, dst, element, warps, plan = random_case(rng, machine)
         verdict = verify_conversion(text, src, dst, element, machine, warps, scratch(plan))
         assert verdict.ok, (src, dst, element, verdict.examples, verdict.races)
