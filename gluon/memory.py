@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from triton_linear.dialect import encodings, f2
 from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
@@ -15,11 +16,12 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.dialect.notebook import Explained
 from triton_linear.dialect.records import dataclass
 from triton_linear.gluon.units import bytes_of, target_of
-from triton_linear.lowering.interpreter.banks import Addresses, Touch, touches
 from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, place
+from triton_linear.lowering.planners.shared_access import Touch, touches
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
+Addresses = npt.NDArray[np.int64]
 _OFFSET = "offset"
 
 
@@ -142,7 +144,7 @@ def _touches(
     points = _points(registers, REGISTER, LANE) + np.array(start, np.int64)
     if points.shape[1] != target.lanes:
         raise ValueError(f"the layout has {points.shape[1]} lanes, {target.name} has {target.lanes}")
-    return touches(addresses[tuple(np.moveaxis(points, -1, 0))], size, target, kind)
+    return touches(addresses[tuple(np.moveaxis(points, -1, 0))].tolist(), size, target, kind)
 
 
 @dataclass(frozen=True)

@@ -44,11 +44,12 @@ from triton_linear.lowering.plan.plans import (
     Rejected,
     SharedPlan,
 )
+from triton_linear.lowering.planners import shared_access
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.planners.exchange import Accesses, split_copies
 from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, Placement, shared_registers
 from triton_linear.lowering.planners.swizzle import Side, Swizzle, optimal_swizzle
-from triton_linear.lowering.target.phases import LOAD, STORE, Service
+from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
@@ -398,12 +399,12 @@ def _operations(columns: Columns, target: Target) -> int:
     return operations_of(columns) + 1
 
 
-def _conflicts(plan: SharedPlan, target: Target) -> float:
+def _conflicts(plan: SharedPlan, target: Target) -> int:
     """Wavefronts of a phase of the stores; 1 without bank conflicts."""
     side = plan.store
-    lanes = f2.sums(side.columns[: target.lanes.bit_length() - 1])
     service = target.service(STORE, side.access_bytes)
-    return _wavefronts(lanes, side.access_bytes, service, target) * service.count / target.lanes
+    together = [f2.multiply_vector(side.columns, lane) for lane in service.lanes]
+    return shared_access.conflicts(together, side.access_bytes, service.banks, target.bank_bytes)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -416,7 +417,7 @@ def _mean_wavefronts(lanes: Columns, by_index: Columns, element_bytes: int, targ
     for _ in range(_DRAWS):
         drawn = rng.choices(moved, k=len(own))
         addresses = [start ^ step for start, step in zip(own, drawn, strict=True)]
-        taken += _wavefronts(addresses, element_bytes, service, target)
+        taken += shared_access.wavefronts(addresses, element_bytes, service, target)
     return taken / _DRAWS
 
 
@@ -454,17 +455,3 @@ def _mean_far_sectors(by_thread: Columns, by_index: Columns, rank: int, own_bits
         }
         touched += len({place // SECTOR for place in places if place >> _RANK != own})
     return touched / _DRAWS
-
-
-def _wavefronts(addresses: Sequence[int], width: int, service: Service, target: Target) -> int:
-    """Wavefronts of an access of `width` bytes by each lane of a warp, at the given addresses."""
-    order = service.order(target.lanes)
-    words = max(1, width // target.bank_bytes)
-    total = 0
-    for start in range(0, target.lanes, service.count):
-        accessed: set[int] = set()
-        for lane in order[start : start + service.count]:
-            first = addresses[lane] // target.bank_bytes
-            accessed.update(range(first, first + words))
-        total += max(Counter(word % service.banks for word in accessed).values())
-    return total

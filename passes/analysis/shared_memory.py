@@ -16,12 +16,12 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.planners.shared_access import Kind
 from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
-from triton_linear.passes.analysis.wavefronts import Kind
 from triton_linear.passes.analysis.widths import VECTOR, Bit
 
 LEAST_COPY = 4

@@ -16,11 +16,11 @@ from dataclasses import field
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.planners.shared_access import Kind
 from triton_linear.lowering.planners.transposing import FORMS
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
-from triton_linear.passes.analysis.wavefronts import Kind
 
 _WORD = 4
 

@@ -9,7 +9,7 @@ import numpy as np
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.interpreter.banks import Touch, touches
+from triton_linear.lowering.planners.shared_access import Touch, touches
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.support.errors import fail
@@ -70,9 +70,7 @@ class Memory:
         """
         offset_of = {tuple(point): offset for offset, point in reversed(list(enumerate(self.points.tolist())))}
         table = coordinates(registers)[:, :, 0, 0]
-        places = np.array(
-            [[self.addresses[offset_of[tuple(point)]] for point in row] for row in table.tolist()], np.int64
-        )
+        places = [[int(self.addresses[offset_of[tuple(point)]]) for point in row] for row in table.tolist()]
         return touches(places, self.size, self.target, kind)
 
 

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from triton_linear.dialect.linear_layout import LANE, WARP
-from triton_linear.lowering.interpreter.banks import Touch
+from triton_linear.lowering.planners.shared_access import Touch
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.view.drawing import thread_colour
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words

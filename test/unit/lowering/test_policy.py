@@ -50,7 +50,7 @@ ELSEWHERE = {
     "analysis/loose.py": {"BYTE"},
     "analysis/residency.py": {"_WARP_GROUP"},
     "analysis/shared_memory.py": {"LEAST_COPY", "_WORD"},
-    "analysis/wavefronts.py": {"_ROW_BYTES", "_LANE_BITS", "_WORD"},
+    "planners/shared_access.py": {"_ROW_BYTES", "_LANE_BITS", "_WORD"},
     "analysis/widths.py": {"VECTOR"},
     "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "planners/transposing.py": {"WORD"},

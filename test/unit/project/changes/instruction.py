@@ -9,11 +9,11 @@ from triton_linear.lowering.emit.text import Signature
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.planners.shared_access import Kind
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.phases import STORE
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
-from triton_linear.passes.analysis.wavefronts import Kind
 
 hopper, element = target("cuda:90"), element_type("f16")
 source = linear_layout(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]), (64, 64))

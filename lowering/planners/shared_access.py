@@ -1,24 +1,57 @@
-"""Wavefronts that a warp takes for an access to shared memory, from the offsets of its registers and lanes.
+"""The one count of wavefronts that accesses to shared memory take, by planners, passes and tools.
 
-Lanes that are served together touch 2^rank different words, in 2^rank' different banks. For matrix
-instructions, some bits of the lane and of the register number select the row.
+Lanes that are served together (`target.phases`) access words in banks, and take as many wavefronts as the
+busiest bank has different words. Where addresses are known, they are counted (`wavefronts`, `touches`). In a
+layout over F2, the words are 2^rank in 2^rank' banks, and all phases are alike (`conflicts`, `Kind`). For
+matrix instructions, some bits of the lane and of the register number select the row.
+
+The interpreter counts by itself: tests compare both.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.transposing import FORMS
-from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.phases import LOAD, STORE, Service
 from triton_linear.lowering.target.targets import Target
 
 _ROW_BYTES = 16
 _LANE_BITS = 5
 _WORD = 4
+
+
+def _by_bank(addresses: Iterable[int], width: int, service: Service, target: Target) -> dict[int, int]:
+    """How many different words lanes that are served together access in each bank, `width` bytes each."""
+    words = range(max(1, width // target.bank_bytes))
+    accessed = {address // target.bank_bytes + word for address in addresses for word in words}
+    return Counter(word % service.banks for word in sorted(accessed))
+
+
+def _phases(addresses: Sequence[int], service: Service) -> Iterator[tuple[int, ...]]:
+    """The lanes of a warp, phase by phase."""
+    order = service.order(len(addresses))
+    for start in range(0, len(addresses), service.count):
+        yield tuple(sorted(order[start : start + service.count]))
+
+
+def wavefronts(addresses: Sequence[int], width: int, service: Service, target: Target) -> int:
+    """Wavefronts of an access of `width` bytes by each lane of a warp, at the given addresses."""
+    return sum(
+        max(_by_bank([addresses[lane] for lane in lanes], width, service, target).values())
+        for lanes in _phases(addresses, service)
+    )
+
+
+def conflicts(lanes: Sequence[int], size: int, bank_count: int, bank_bytes: int) -> int:
+    """Accesses to the busiest bank, by lanes that access `size` bytes each at the sums of these offsets."""
+    # The order of the offsets has no effect: sorting makes the cache hit more often.
+    return _sorted_conflicts(tuple(sorted(lanes)), size, bank_count, bank_bytes)
 
 
 @dataclass(slots=True)
@@ -54,7 +87,7 @@ class Kind:
         if copies and len(lanes) > len(service.lanes):
             service, part = service.joined, 0.5
         together = [f2.multiply_vector(known, lane) for lane in service.lanes if not lane & unknown]
-        return _conflicts(together, size, service.banks, self.target.bank_bytes) * part
+        return conflicts(together, size, service.banks, self.target.bank_bytes) * part
 
     def without_conflicts(self, register_bits: int, size: int) -> int:
         """Wavefronts without bank conflicts for 2^`register_bits` elements of each lane, `size` bytes at
@@ -124,8 +157,8 @@ class _MatrixInstruction:
     def wavefronts(self, target: Target, rows: Sequence[int], outer: Sequence[int]) -> int:
         """Wavefronts of a warp; `rows` and `outer` as `rows_of` gives them."""
         together = [f2.multiply_vector(rows, sum_) for sum_ in self.together]
-        conflicts = _conflicts(together, self.row_bytes, self.banks, target.bank_bytes)
-        return (self.phases << f2.rank(outer)) * conflicts
+        factor = conflicts(together, self.row_bytes, self.banks, target.bank_bytes)
+        return (self.phases << f2.rank(outer)) * factor
 
 
 @functools.lru_cache(maxsize=256)
@@ -185,15 +218,107 @@ def _single_bits(lanes: tuple[int, ...]) -> tuple[int, ...] | None:
 _rank = functools.lru_cache(maxsize=4096)(f2.rank)
 
 
-def _conflicts(lanes: Sequence[int], size: int, bank_count: int, bank_bytes: int) -> int:
-    """Accesses to the busiest bank, by lanes that access `size` bytes each at these offsets."""
-    # The order of the offsets has no effect: sorting makes the cache hit more often.
-    return _sorted_conflicts(tuple(sorted(lanes)), size, bank_count, bank_bytes)
-
-
 @functools.lru_cache(maxsize=4096)
 def _sorted_conflicts(lanes: tuple[int, ...], size: int, bank_count: int, bank_bytes: int) -> int:
     inside = [1 << bit for bit in range((size // bank_bytes).bit_length() - 1)]
     words = [offset // bank_bytes for offset in lanes]
     banks = [word % bank_count for word in words]
     return 1 << (f2.rank([*words, *inside]) - f2.rank([*banks, *inside]))
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Lanes that are served together, and the number of different words that they access in each bank."""
+
+    lanes: tuple[int, ...]
+    banks: dict[int, int] = field(hash=False)
+
+    @property
+    def wavefronts(self) -> int:
+        """The words of the busiest bank."""
+        return max(self.banks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access of a warp.
+
+    registers: those that it moves. width: bytes of a lane. addresses: of each lane. minimum: the fewest
+    wavefronts for the same number of words.
+    """
+
+    registers: tuple[int, ...]
+    width: int
+    addresses: tuple[int, ...]
+    phases: tuple[Phase, ...]
+    minimum: int
+
+    @property
+    def wavefronts(self) -> int:
+        """Wavefronts of all phases."""
+        return sum(phase.wavefronts for phase in self.phases)
+
+
+def touches(
+    places: Sequence[Sequence[int]], element_bytes: int, target: Target, kind: str = LOAD
+) -> tuple[Touch, ...]:
+    """The loads or stores by which one warp moves every register of every lane, with the widest vectors that
+    fit all lanes.
+
+    Requires: `places` has the byte address of each element, for each register and lane.
+    Ensures: registers with the same addresses are moved once; vectors have a power of two elements, at most
+    `target.max_access_bytes`, and are aligned in every lane. Matrix instructions are not considered.
+    """
+    found: list[Touch] = []
+    held = {tuple(places[register]): register for register in reversed(range(len(places)))}
+    left = sorted(held.values())
+    while left:
+        vector = _vector(places, left, element_bytes, target.max_access_bytes)
+        left = [register for register in left if register not in vector]
+        found.append(_touch(places[vector[0]], tuple(vector), element_bytes, target, kind))
+    return tuple(found)
+
+
+def _vector(places: Sequence[Sequence[int]], left: Sequence[int], element_bytes: int, most: int) -> list[int]:
+    """The registers of the next access: the longest run that begins at an aligned address in every lane."""
+    best: list[int] = []
+    at = {tuple(places[register]): register for register in left}
+    for first in left:
+        vector = [first]
+        while len(vector) * element_bytes < most:
+            step = len(vector) * element_bytes
+            following = at.get(tuple(address + step for address in places[first]))
+            if following is None:
+                break
+            vector.append(following)
+        length = 1 << (len(vector).bit_length() - 1)
+        while length > 1 and any(address % (length * element_bytes) for address in places[first]):
+            length //= 2
+        if length > len(best):
+            best = vector[:length]
+        if len(best) * element_bytes >= most:
+            break
+    return best
+
+
+def _touch(
+    addresses: Sequence[int], registers: tuple[int, ...], element_bytes: int, target: Target, kind: str
+) -> Touch:
+    width = len(registers) * element_bytes
+    service = target.service(kind, width)
+    if len(addresses) > service.count and _joins(addresses, service):
+        service = service.joined
+    phases = tuple(
+        Phase(lanes, _by_bank([addresses[lane] for lane in lanes], width, service, target))
+        for lanes in _phases(addresses, service)
+    )
+    minimum = sum(-(-sum(phase.banks.values()) // service.banks) for phase in phases)
+    return Touch(registers, width, tuple(addresses), phases, minimum)
+
+
+def _joins(addresses: Sequence[int], service: Service) -> bool:
+    """Whether phases are joined, as all lanes whose numbers differ by one of `service.pairs` have copies."""
+    return any(
+        all(address == addresses[lane ^ pair] for lane, address in enumerate(addresses))
+        for pair in service.pairs
+    )
