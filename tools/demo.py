@@ -35,8 +35,8 @@ from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import Printer, fail, guarded
 from triton_linear.tools.support.inputs import empty_cache
+from triton_linear.tools.support.words import short_encoding, short_type
 from triton_linear.tools.verify.command import Checked, check
-from triton_linear.tools.verify.words import short_encoding, short_type
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 _KINDS = {"noop": "no-op", "stock": "left to Triton"}

@@ -18,7 +18,7 @@ from triton_linear.dialect import mlir_provider, triton_versions, verdicts
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.report import Outcome
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.verify.words import count
+from triton_linear.tools.support.words import count
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,28 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from triton_linear.report import NOOP
 from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, Where, same_code
-from triton_linear.tools.explain.records import ConversionReport, Figures
+from triton_linear.tools.explain.records import ConversionReport
+from triton_linear.tools.explain.verdict import Figure, KernelVerdict, expected
 
-LOWER_IS_WORSE = ("occupancy",)
-"""The figures of a whole kernel of which a lower value is worse; of the others, a higher one is."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure of both sides; None if it is not known."""
-
-    name: str
-    a: int | None
-    b: int | None
-
-    @property
-    def worse(self) -> int | None:
-        """By how much B is worse, negative if it is better; None if a value is not known."""
-        if self.a is None or self.b is None:
-            return None
-        return self.a - self.b if self.name in LOWER_IS_WORSE else self.b - self.a
+COUNTS = ("wavefronts", "shuffles", "barriers")
+"""What is counted for the conversions of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +42,9 @@ class Line:
         return bool(self.narrower), more, self.conversions
 
 
+_DECIDING = ("spilled", "stack", "occupancy", *(f"{name} of conversions" for name in COUNTS))
+
+
 @dataclass(frozen=True)
 class Pair:
     """A kernel of both sides."""
@@ -78,6 +65,12 @@ class Pair:
     def figure(self, name: str) -> Figure:
         """A figure of the whole kernel."""
         return next(one for one in self.figures if one.name == name)
+
+    @property
+    def verdict(self) -> KernelVerdict:
+        """What is expected of B. Registers and shared memory count by the CTAs that they leave room for."""
+        figures = [one for one in self.figures if one.name in _DECIDING]
+        return expected([*figures, *(Figure(name, a, b) for name, (a, b) in named_loops(self))])
 
 
 @dataclass(frozen=True)
@@ -120,35 +113,18 @@ def _figures(a: CompiledKernel, b: CompiledKernel) -> Iterator[Figure]:
             yield Figure(name, *values)
     own = [[one for line in side.lines.values() for one in moving(line)] for side in (a, b)]
     yield Figure("conversions", len(own[0]), len(own[1]))
-    for name in ("wavefronts", "shuffles", "barriers"):
+    for name in COUNTS:
         yield Figure(f"{name} of conversions", *(_sum(conversions, name) for conversions in own))
 
 
 def _sum(conversions: Sequence[ConversionReport], name: str) -> int | None:
-    found = [counted(one) for one in conversions]
+    found = [one.figures for one in conversions]
     return None if None in found else sum(getattr(figures, name) for figures in found)
-
-
-def counted(conversion: ConversionReport) -> Figures | None:
-    """What the interpreter counted for a conversion, whoever emitted its code."""
-    if conversion.figures is not None or conversion.stock is None:
-        return conversion.figures
-    return conversion.stock.figures
 
 
 def moving(line: LineFacts) -> list[ConversionReport]:
     """The conversions of a line that move data."""
-    return [one for one in line.conversions if lowering(one) != NOOP]
-
-
-def lowering(conversion: ConversionReport) -> str:
-    """The kind of a conversion's lowering; of stock Triton's, by what the interpreter counted."""
-    figures = counted(conversion)
-    if conversion.kind != "stock" or figures is None:
-        return conversion.kind
-    if figures.wavefronts:
-        return "cta-shared" if figures.barriers else "warp-shared"
-    return "shuffle" if figures.shuffles else "registers" if figures.alu else NOOP
+    return [one for one in line.conversions if one.moves]
 
 
 def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[tuple[int | None, int | None], ...]:
@@ -162,6 +138,12 @@ def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[tuple[int | None, int 
         return tuple(zip(first, second, strict=True))
     longest = [max(side, default=None) for side in (first, second)]
     return ((longest[0], longest[1]),)
+
+
+def named_loops(pair: Pair) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
+    """The clocks of the pairs of loops, with their names."""
+    for number, loops in enumerate(pair.loops, 1):
+        yield f"clocks of loop {number}" if len(pair.loops) > 1 else "clocks of the loop", loops
 
 
 def _lines(a: CompiledKernel, b: CompiledKernel) -> Iterator[Line]:
@@ -180,7 +162,7 @@ def _lines(a: CompiledKernel, b: CompiledKernel) -> Iterator[Line]:
 
 
 def _moves(line: LineFacts) -> Counter[tuple[str, ...]]:
-    return Counter((one.source_words, one.destination_words, lowering(one)) for one in moving(line))
+    return Counter((one.source_words, one.destination_words, one.way) for one in moving(line))
 
 
 def aligned(first: set[str], second: set[str]) -> Callable[[Where], Where]:

@@ -17,25 +17,21 @@ from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.operations.names import CONVERT
-from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
 from triton_linear.tools.diff.resources import Resources, resources
 from triton_linear.tools.explain.anchors import REASONS, name_of
-from triton_linear.tools.explain.collect import explained_module
+from triton_linear.tools.explain.collect import AS_IT_IS, bits_of, explained_module
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport
-from triton_linear.tools.explain.words import in_words, vector_of
 from triton_linear.tools.support.compile import kernel_modules, kernels, place_of, read_module, set_target
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 from triton_linear.tools.support.inputs import empty_cache
-from triton_linear.tools.verify.words import short_encoding
+from triton_linear.tools.support.words import in_words, short_encoding, vector_of
 
 Where = tuple[str, int]
 """A file and a line; line 0 if the line is not known."""
-AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False, staged=False)
-"""The options of the passes for a kernel of stock Triton: they change nothing."""
 _NOT_ANCHORS = (CONVERT, "tt.call", "tt.return")
 
 
@@ -102,7 +98,7 @@ def _compiled(module: Module, file: str, target: str, options: Options | None) -
     text = bridge.triton_text(module)
     made, left = _assembled(text, file, target, options)
     passes = options.pipeline_for(name, gluon=False) if options is not None and not left else AS_IT_IS
-    report, compilation = explained_module(text, file, target, passes is AS_IT_IS, passes)
+    report, compilation = explained_module(text, file, target, passes)
     assembly = made.asm["ptx" if target.startswith("cuda") else "amdgcn"]
     binary = made.asm["cubin" if target.startswith("cuda") else "hsaco"]
     lines: dict[Where, LineFacts] = {}
@@ -154,7 +150,7 @@ def layouts(module: Module) -> Iterator[tuple[Where, Layout]]:
             continue
         file, line, _ = user_position(str(op.location))
         tensor = f"{'x'.join(map(str, type_.shape))}x{type_.element_type}"
-        bits = _bits(type_)
+        bits = bits_of(type_)
         run = vector_of(linear)[1] * bits // 8
         encoding = short_encoding(str(type_))
         yield (file, line), Layout(op.name, tensor, encoding, in_words(linear, bits), run, linear)
@@ -167,13 +163,6 @@ def _values(op: Operation) -> list[Any]:
 
 def _is_data(type_: Any) -> bool:
     return str(type_).startswith("tensor<") and "!tt.ptr<" not in str(type_)
-
-
-def _bits(type_: Any) -> int:
-    try:
-        return element_of(type_).bits
-    except ValueError:
-        return 0
 
 
 _DIRECTIVE = re.compile(r"^\s*(?:\.(?:loc|file|section|ident)\b|//|;)")

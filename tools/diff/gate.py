@@ -41,7 +41,7 @@ class Condition:
                 messages.append(f"{pair.a.name}: {text}")
         return messages
 
-    def _worse(self, pair: Pair) -> tuple[int | None, str]:
+    def _worse(self, pair: Pair) -> tuple[float | None, str]:
         match self.name:
             case "width":
                 return len(pair.narrower), f"narrower in B: {', '.join(pair.narrower)}"

@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triton_linear.tools.diff.compare import Comparison, Line, Pair, counted, lowering, moving
+from triton_linear.tools.diff.compare import Comparison, Line, Pair, moving, named_loops
 from triton_linear.tools.diff.compiled import LineFacts, Where
 from triton_linear.tools.diff.sides import Side
-from triton_linear.tools.explain.records import ConversionReport, Place
-from triton_linear.tools.explain.render import figures_text
+from triton_linear.tools.explain.records import Place
 
 MOST_LINES = 12
 """The number of source lines that are shown of a kernel without `--all`."""
@@ -64,6 +63,8 @@ def _show(console: Console, pair: Pair, everything: bool) -> None:
         console.print(_line(line))
     if rest := len(pair.lines) - len(shown):
         console.print(Text(f"{rest} more {'line differs' if rest == 1 else 'lines differ'}; --all shows them"))
+    console.print()
+    console.print(Text(f"B against A, {pair.verdict}", "bold"))
 
 
 def _table(pair: Pair) -> Table:
@@ -82,13 +83,13 @@ def _rows(pair: Pair) -> Iterator[tuple[str, str, str, str]]:
     for one in pair.figures:
         a, b = ("not known" if value is None else str(value) for value in (one.a, one.b))
         yield _UNITS.get(one.name, one.name), a, b, _sign(one.worse)
-    for number, loops in enumerate(pair.loops, 1):
+    for name, loops in named_loops(pair):
         a, b = ("none" if clocks is None else str(clocks) for clocks in loops)
         worse = None if None in loops else (loops[1] or 0) - (loops[0] or 0)
-        yield f"clocks of loop {number}" if len(pair.loops) > 1 else "clocks of the loop", a, b, _sign(worse)
+        yield name, a, b, _sign(worse)
 
 
-def _sign(worse: int | None) -> str:
+def _sign(worse: float | None) -> str:
     """The word for a figure that is `worse` by this much in B."""
     return "" if not worse else "worse" if worse > 0 else "better"
 
@@ -114,17 +115,8 @@ def _add(table: Table, name: str, sides: Sequence[Sequence[str]]) -> None:
 
 
 def _conversions(facts: LineFacts) -> list[str]:
-    counts = Counter(map(conversion_words, moving(facts)))
+    counts = Counter(map(str, moving(facts)))
     return [f"{count} times {text}" if count > 1 else text for text, count in counts.items()]
-
-
-def conversion_words(one: ConversionReport) -> str:
-    """A conversion in words: its layouts, its lowering, and what the interpreter counted."""
-    figures = counted(one)
-    cost = f": {figures_text(figures)}" if figures is not None else ""
-    loops = f", in {one.loop_depth} loop{'s' * (one.loop_depth > 1)}" if one.loop_depth else ""
-    encoding = one.destination.partition(" ")[2]
-    return f"{one.source} -> {encoding}, {lowering(one)}{loops}{cost}"
 
 
 def _layouts(facts: LineFacts, other: LineFacts, marks: Mapping[str, str]) -> list[str]:
@@ -164,6 +156,7 @@ def _pair_as_json(pair: Pair) -> dict[str, Any]:
         "num_warps": [side.report.num_warps for side in sides],
         "left": [side.left for side in sides],
         "same_code": pair.same_code,
+        "verdict": asdict(pair.verdict),
         "figures": {one.name: {"a": one.a, "b": one.b, "worse": one.worse} for one in pair.figures},
         "limited_by": [side.resources.limited_by for side in sides],
         "loops": [{"a": a, "b": b} for a, b in pair.loops],
@@ -185,7 +178,7 @@ def _pair_as_json(pair: Pair) -> dict[str, Any]:
 
 def _facts_as_json(facts: LineFacts) -> dict[str, Any]:
     return {
-        "conversions": [{**asdict(one), "lowered": lowering(one)} for one in facts.conversions],
+        "conversions": [{**asdict(one), "lowered": one.way} for one in facts.conversions],
         "layouts": [
             {name: getattr(one, name) for name in ("operation", "tensor", "encoding", "words", "run")}
             for one in facts.layouts

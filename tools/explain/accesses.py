@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from triton_linear.dialect import f2, ll
+from triton_linear.dialect import encodings, f2, ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type, Value
 from triton_linear.lowering.plan.element import element_type
@@ -15,12 +15,9 @@ from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.framework.layouts import LayoutTable, element_of, memory_of
 from triton_linear.passes.operations.names import COPY
 from triton_linear.passes.staging.owned import is_access, sides_of
-from triton_linear.tools.explain.anchors import loop_depth
-from triton_linear.tools.explain.library import sort_of
-from triton_linear.tools.explain.memory import memory_in_words, short_memory
+from triton_linear.tools.explain.anchors import loop_depth, sort_of
 from triton_linear.tools.explain.records import AccessFigures, AccessReport, Place, ReductionReport
-from triton_linear.tools.explain.words import in_words
-from triton_linear.tools.verify.words import short_type
+from triton_linear.tools.support.words import in_words, short_type
 
 REDUCTIONS = ("tt.reduce", "tt.scan")
 _PADDED = "#ttg.padded_shared"
@@ -130,3 +127,51 @@ def spread(layout: LinearLayout, axis: int) -> dict[str, int]:
     {'register': 16, 'lane': 4, 'warp': 1, 'block': 1}
     """
     return {name: 1 << f2.rank([vector[axis] for vector in vectors]) for name, vectors in layout.bases}
+
+
+def short_memory(type_: Type) -> str:
+    """A buffer's shape, element type and kind of layout."""
+    described = memory_of(type_)
+    if described is None:
+        return str(type_)
+    shape, element, encoding = described
+    return f"{'x'.join(map(str, shape))}x{element} {encoding.removeprefix('#ttg.').partition('<')[0]}"
+
+
+def memory_in_words(type_: Type) -> str:
+    """The layout of a buffer in words; empty if there is no simple description."""
+    described = memory_of(type_)
+    if described is None:
+        return ""
+    shape, element, encoding = described
+    try:
+        layout, size = encodings.parse(encoding), max(1, element_type(element).bits // 8)
+    except ValueError:
+        return ""
+    return _in_words(layout, len(shape), size)
+
+
+def _in_words(layout: encodings.Encoding, rank: int, size: int) -> str:
+    match layout:
+        case encodings.NvmmaShared():
+            inner = rank - 2 if layout.transposed and rank > 1 else rank - 1
+            width = layout.swizzle_bytes
+            how = f"16-byte pieces swizzled within {width} bytes" if width else "not swizzled"
+        case encodings.AmdRotatingShared():
+            inner = rank - len(layout.order) + layout.order[0]
+            how = f"runs of {_run(layout.vec, size)} rotated"
+        case encodings.SwizzledShared():
+            inner = rank - len(layout.order) + layout.order[0]
+            phases = f"runs of {_run(layout.vec, size)} swizzled over {layout.max_phase} phases"
+            how = phases if layout.max_phase > 1 else "not swizzled"
+        case encodings.PaddedShared():
+            return ", ".join(
+                f"{_run(p.amount, size)} of padding behind every {p.interval}" for p in layout.paddings
+            )
+        case _:
+            return ""
+    return f"contiguous along dim{inner}, {how}"
+
+
+def _run(elements: int, size: int) -> str:
+    return f"{elements} element{'s' * (elements > 1)} ({elements * size} bytes)"

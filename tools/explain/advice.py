@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
 from triton_linear.tools.explain.anchors import Anchor
-from triton_linear.tools.explain.words import vector_of
+from triton_linear.tools.support.words import vector_of
 
 _DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")

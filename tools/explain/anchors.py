@@ -3,15 +3,17 @@ between."""
 
 from __future__ import annotations
 
+import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from triton_linear.dialect.locations import user_position
+from triton_linear.dialect.locations import library_position, user_position
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
 from triton_linear.passes.operations.names import CONVERT, GATHER
-from triton_linear.tools.explain.library import sort_of
 
 # For each operation that forces a layout, the reason in words.
 REASONS: Mapping[str, str] = {
@@ -185,3 +187,27 @@ def loop_depth(op: Operation) -> int:
         depth += at.name in ("scf.for", "scf.while")
         at = at.parent
     return depth
+
+
+SORTS = ("sort", "topk", "bitonic_merge")
+"""The functions of Triton's library that exchange elements by XOR reductions over pairs."""
+
+
+def sort_of(location: str) -> str:
+    """The function of `SORTS` that the user's line calls and the operation belongs to, as `tl.sort`; else
+    empty.
+    """
+    file, line = library_position(location)
+    name = _functions(file).get(line, "") if file else ""
+    return f"tl.{name}" if name in SORTS else ""
+
+
+@functools.cache
+def _functions(file: str) -> dict[int, str]:
+    """The function around each line of a file; empty if it cannot be read, as on another machine."""
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return {}
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return {line: node.name for node in functions for line in range(node.lineno, (node.end_lineno or 0) + 1)}

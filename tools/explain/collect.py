@@ -4,15 +4,17 @@ shared and tensor memory; reductions.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, Type, operations
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.passes.framework.plans import STOCK
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.explain.accesses import accesses, reductions
@@ -23,32 +25,26 @@ from triton_linear.tools.explain.records import (
     ModuleReport,
     Place,
     SharedMemory,
-    StockReport,
 )
-from triton_linear.tools.explain.stock_side import figures_of, stock_peaks, stock_reports
-from triton_linear.tools.explain.words import in_words
+from triton_linear.tools.explain.verdict import Figure, expected
 from triton_linear.tools.support.compile import (
     DEFAULTS,
     Compilation,
     compile_text,
-    kernel_modules,
     kernels,
     read_module,
     reporting_invalid_input,
     set_target,
 )
 from triton_linear.tools.support.errors import Diagnostic
+from triton_linear.tools.support.words import Figures, count, in_words, short_type
+from triton_linear.tools.verify import stock
 from triton_linear.tools.verify.command import Checked, check, check_gathers, run_stubs
 from triton_linear.tools.verify.tensor_memory import check_accesses
-from triton_linear.tools.verify.words import count, short_type
 
-
-@dataclass(frozen=True)
-class _Stock:
-    """The results of stock Triton; empty unless requested."""
-
-    conversions: Mapping[tuple[str, str], StockReport]
-    peaks: Sequence[int | None]
+AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False, staged=False)
+"""The options of the passes for a kernel of stock Triton: they change nothing."""
+_WORKERS = 4
 
 
 def explained(
@@ -59,55 +55,110 @@ def explained(
     stock: bool = False,
     options: PipelineOptions = DEFAULTS,
 ) -> ModuleReport:
-    """Compile a module as the plugin does, run each conversion, access to shared memory and reduction, and
-    find why they exist.
+    """Compile a module as the plugin does, run each conversion, access to shared memory and reduction, find why
+    they exist, and what is expected of it all.
 
-    `stock`: also run what stock Triton emits for each conversion, in a child process each. Raises ToolError.
+    `stock`: also compile the module by stock Triton, and run what it emits for its conversions.
+
+    Raises ToolError.
     """
     with reporting_invalid_input(text, filename):
-        return explained_module(text, filename, target_name, stock, options)[0]
+        report, compilation = explained_module(text, filename, target_name, options)
+        if stock:
+            other, _ = explained_module(text, filename, target_name, AS_IT_IS)
+            peaks = [replace(ours, stock=one.bytes) for ours, one in _both(report, other)]
+            report = replace(report, stock=other.conversions, shared_memory=tuple(peaks))
+    return replace(report, verdict=expected([*_clocks(compilation), *_counts(report)]))
+
+
+def _both(ours: ModuleReport, stock: ModuleReport) -> Iterator[tuple[SharedMemory, SharedMemory]]:
+    return zip(ours.shared_memory, stock.shared_memory, strict=True)
 
 
 def explained_module(
-    text: str, filename: str, target_name: str | None, stock: bool, options: PipelineOptions
+    text: str, filename: str, target_name: str | None, options: PipelineOptions
 ) -> tuple[ModuleReport, Compilation]:
-    """The report on a module, and the compilation that it is about."""
+    """The report on a module, and the compilation that it is about. What is left to Triton is run as Triton
+    emits it."""
     compilation = compile_text(text, filename, target_name, "llvm", options)
     verdicts = run_stubs(compilation)
     checked = check(compilation, verdicts)
     given = read_module(text, bridge.upstream_context(), filename)
     set_target(given, compilation.target.name)
-    side = _stock(given, compilation) if stock else _Stock({}, [None] * len(compilation.kernels))
     before = _conversions(given)
     ops = operations(compilation.module.operation)
     lowered = compilation.options is not None and compilation.options.lower
-    left = [op for op in ops if name_of(op) == CONVERT and (not lowered or _is_decided(op))]
-    if len(left) != len(checked):
-        raise AssertionError(f"{len(left)} conversions are left, {len(checked)} were lowered")
+    remaining = [op for op in ops if name_of(op) == CONVERT and (not lowered or _is_decided(op))]
+    if len(remaining) != len(checked):
+        raise AssertionError(f"{len(remaining)} conversions are left, {len(checked)} were lowered")
     uses, table, plans = Uses(ops), LayoutTable(), _plans(ops)
+    left = _left_to_triton(checked, compilation)
     reports = [
-        _report(op, one, uses, table, plans.get(one.conversion.stub or ""), side)
-        for op, one in zip(left, checked, strict=True)
+        _report(op, one, uses, table, plans.get(one.conversion.stub or ""), left)
+        for op, one in zip(remaining, checked, strict=True)
     ]
     reports.sort(key=lambda report: report.weight, reverse=True)
     own = sum(not one.conversion.made for one in checked)
+    names = kernels(given)
     report = ModuleReport(
         filename,
         compilation.target.name,
         compilation.num_warps,
-        tuple(kernels(given)),
+        tuple(names),
         tuple(reports),
         before - compilation.avoided - own,
         compilation.avoided,
         sum(one.conversion.made for one in checked),
         accesses(ops, compilation.target),
         reductions(operations(given.operation)),
-        _shared_memory(given, compilation, side),
+        tuple(
+            SharedMemory(name, kernel.lowered.metadata.get("shared") or 0, None)
+            for name, kernel in zip(names, compilation.kernels, strict=True)
+        ),
         _assignment(compilation, before),
         tuple(map(str, check_gathers(compilation, verdicts))),
         tuple(map(str, check_accesses(ops, compilation.target, compilation.num_warps))),
     )
     return report, compilation
+
+
+def _left_to_triton(
+    checked: Sequence[Checked], compilation: Compilation
+) -> Mapping[tuple[str, str], stock.Finding]:
+    """What running Triton's own code found for the conversions that are left to it, by their two types."""
+    types = [(one.conversion.source, one.conversion.destination) for one in checked if _is_left(one)]
+    distinct = list(dict.fromkeys(types))
+    work = [(*one, compilation.num_warps, compilation.target.name) for one in distinct]
+    found = stock.check_conversions(work, workers=min(_WORKERS, os.cpu_count() or 1)) if work else []
+    return dict(zip(distinct, found, strict=True))
+
+
+def _is_left(one: Checked) -> bool:
+    return one.verdict is None and one.conversion.kind == STOCK
+
+
+def _clocks(compilation: Compilation) -> Iterator[Figure]:
+    """The modelled clocks of the kernel with stock Triton's layouts, and with those that are chosen."""
+    for remark in compilation.remarks:
+        if _ASSIGNED.match(remark.message):
+            found = [float(number) for number in re.findall(r"(\d+\.\d) (?:before|after)", remark.message)]
+            if len(found) == 4:
+                yield Figure("modelled clocks", found[0] + found[2], found[1] + found[3])
+
+
+def _counts(report: ModuleReport) -> Iterator[Figure]:
+    """What was counted for the conversions of both sides; none if stock Triton's are not known."""
+    if report.stock is None:
+        return
+    for where in ("in loops", "outside of loops"):
+        sides = [
+            [one.figures for one in side if (one.loop_depth > 0) == (where == "in loops") and one.moves]
+            for side in (report.stock, report.conversions)
+        ]
+        if None in sides[0] or None in sides[1]:
+            continue
+        for name in ("wavefronts", "shuffles", "barriers"):
+            yield Figure(f"{name} {where}", *(sum(getattr(one, name) for one in side) for side in sides))
 
 
 def _is_decided(op: Operation) -> bool:
@@ -124,46 +175,37 @@ def _plans(ops: Sequence[Operation]) -> dict[str, ll.PlanRecord]:
     }
 
 
-def _stock(module: Module, compilation: Compilation) -> _Stock:
-    target = compilation.target.name
-    conversions = compilation.conversions
-    texts = [bridge.triton_text(kernel) for kernel in kernel_modules(module)]
-    return _Stock(stock_reports(conversions, compilation.num_warps, target), stock_peaks(texts, target))
-
-
-def _shared_memory(given: Module, compilation: Compilation, side: _Stock) -> tuple[SharedMemory, ...]:
-    both = zip(kernels(given), compilation.kernels, side.peaks, strict=True)
-    return tuple(
-        SharedMemory(name, kernel.lowered.metadata.get("shared") or 0, peak) for name, kernel, peak in both
-    )
-
-
 def _report(
     op: Operation,
     checked: Checked,
     uses: Uses,
     table: LayoutTable,
     record: ll.PlanRecord | None,
-    side: _Stock,
+    left: Mapping[tuple[str, str], stock.Finding],
 ) -> ConversionReport:
-    types = op.operands[0].type, op.results[0].type
+    values = op.operands[0].type, op.results[0].type
     source, destination = (
-        layout if isinstance(layout, LinearLayout) else None for layout in map(table.of, types)
+        layout if isinstance(layout, LinearLayout) else None for layout in map(table.of, values)
     )
     words = ("", "")
     if source is not None and destination is not None:
-        bits = _bits_of(types[0])
+        bits = bits_of(values[0])
         words = in_words(source, bits), in_words(destination, bits)
     if record is None and ll.PLAN in op.attributes:
         record = ll.plan_from_attribute(op.attributes[ll.PLAN])
     figures = dict(record.figures) if record is not None else {}
     before, after = uses.source(op), uses.destination(op)
     converted = checked.conversion
+    types = converted.source, converted.destination
+    finding = left.get(types) if _is_left(checked) else None
+    verdict = checked.verdict if finding is None else finding.verdict
+    wrong = finding is not None and finding.status != stock.RIGHT
     return ConversionReport(
         Place.near(converted.location, before, after),
         loop_depth(op),
-        short_type(converted.source),
-        short_type(converted.destination),
+        short_type(types[0]),
+        short_type(types[1]),
+        types,
         *words,
         before,
         after,
@@ -173,13 +215,14 @@ def _report(
         round(figures.get("clocks", 0.0), 2),
         round(figures.get("latency", 0.0), 2),
         int(figures.get("scratch_bytes", 0)),
-        figures_of(checked.verdict) if checked.verdict is not None else None,
-        side.conversions.get((converted.source, converted.destination)),
+        Figures.of(verdict) if verdict is not None else None,
+        f"{finding.status}: {finding.detail}".rstrip(": ") if finding is not None and wrong else "",
         advice(converted.kind, before, after, source, destination),
     )
 
 
-def _bits_of(type_: Type) -> int:
+def bits_of(type_: Type) -> int:
+    """The width of a type's elements; 0 if it has none."""
     try:
         return element_of(type_).bits
     except ValueError:

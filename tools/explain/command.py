@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
-from triton_linear.tools.explain.measure import check_script, measured
+from triton_linear.tools.explain.measure import check_script, measured, with_times
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import as_html, show
@@ -43,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
                 report = explained(
                     text, name, arguments.target, stock=arguments.stock, options=pipeline_options(arguments)
                 )
-            reports.append(replace(report, measured=None if times is None else times.get(digest(text), ())))
+            if times is not None:
+                report = with_times(report, times.get(digest(text), ()))
+            reports.append(report)
         except ToolError as error:
             failed = True
             printer = Printer(arguments.sources)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from triton_linear.report import NOOP
-from triton_linear.tools.explain.records import Measured
+from triton_linear.tools.explain import verdict
+from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.headroom import TimedKernel, kernels_of, measure
@@ -56,3 +58,16 @@ def _record(kernel: TimedKernel, device: str) -> Measured:
     return Measured(
         device, kernel.grid, kernel.launches, kernel.microseconds, kernel.speedup, headroom, share, problems
     )
+
+
+def with_times(report: ModuleReport, times: tuple[Measured, ...]) -> ModuleReport:
+    """The report with the times of the kernel; what was measured takes the place of what was expected."""
+    known = [
+        (one.launches * one.stock_microseconds, one.stock_over_ours)
+        for one in times
+        if one.stock_microseconds is not None and one.stock_over_ours is not None
+    ]
+    found = verdict.measured(known)
+    if found is not None and report.verdict is not None and found.outcome == report.verdict.outcome:
+        found = replace(found, why=report.verdict.why)
+    return replace(report, measured=times, verdict=found or report.verdict)

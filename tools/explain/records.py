@@ -8,7 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from triton_linear.dialect.locations import user_position
+from triton_linear.passes.framework.plans import NOOP, STOCK
 from triton_linear.tools.explain.anchors import Anchor
+from triton_linear.tools.explain.verdict import KernelVerdict
+from triton_linear.tools.support.words import Figures, count
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,46 +43,19 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """The interpreter's counts for the code of a conversion, in one CTA, or in the whole cluster if it
-    crosses CTAs.
-    """
-
-    wavefronts: int
-    minimum_wavefronts: int
-    shuffles: int
-    alu: int
-    barriers: int
-    warp_barriers: int
-    cluster_barriers: int
-    bytes: int
-    wrong: int
-    races: int
-
-
-@dataclass(frozen=True, slots=True)
-class StockReport:
-    """The result of running stock Triton's code for a conversion: a status of `verify --lowering=stock`, and
-    the figures, or in `detail` the reason why there are none.
-    """
-
-    status: str
-    detail: str
-    figures: Figures | None
-
-
-@dataclass(frozen=True, slots=True)
 class ConversionReport:
     """A conversion.
 
-    clocks, latency: from the cost model, clocks of a multiprocessor for one warp, and clocks until the result
-    is ready if a CTA runs alone. stock: None unless requested.
+    types: those of the tensor before and after. clocks, latency: from the cost model, clocks of a
+    multiprocessor for one warp, and clocks until the result is ready if a CTA runs alone. figures: of its code,
+    whoever emitted it; None if it could not be run, for the reason in `problem`.
     """
 
     place: Place
     loop_depth: int
     source: str
     destination: str
+    types: tuple[str, str]
     source_words: str
     destination_words: str
     from_anchor: Anchor | None
@@ -91,8 +67,28 @@ class ConversionReport:
     latency: float
     scratch_bytes: int
     figures: Figures | None
-    stock: StockReport | None
+    problem: str
     advice: str
+
+    @property
+    def way(self) -> str:
+        """The kind of its lowering; of Triton's own, by what the interpreter counted."""
+        figures = self.figures
+        if self.kind != STOCK or figures is None:
+            return self.kind
+        if figures.wavefronts:
+            return "cta-shared" if figures.barriers else "warp-shared"
+        return "shuffle" if figures.shuffles else "registers" if figures.alu else NOOP
+
+    @property
+    def moves(self) -> bool:
+        """Whether it moves data."""
+        return self.way != NOOP
+
+    def __str__(self) -> str:
+        cost = f": {self.figures or self.problem}" if self.figures is not None or self.problem else ""
+        loops = f", in {count(self.loop_depth, 'loop')}" if self.loop_depth else ""
+        return f"{self.source} -> {self.destination.partition(' ')[2]}, {self.way}{loops}{cost}"
 
     @property
     def weight(self) -> tuple[int, float]:
@@ -189,7 +185,8 @@ class Measured:
 class ModuleReport:
     """The report about a module, for one target.
 
-    measured: None unless requested, and empty if no launch of the kernel was observed.
+    stock: the conversions that stock Triton has, None unless requested. measured: None unless requested, and
+    empty if no launch of the kernel was observed.
     """
 
     file: str
@@ -206,7 +203,9 @@ class ModuleReport:
     assignment: tuple[str, ...]
     gathers: tuple[str, ...]
     tensor_memory: tuple[str, ...] = ()
+    stock: tuple[ConversionReport, ...] | None = None
     measured: tuple[Measured, ...] | None = None
+    verdict: KernelVerdict | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The report as JSON values; `schema.json` describes them."""

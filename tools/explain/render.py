@@ -20,15 +20,14 @@ from triton_linear.tools.explain.anchors import Anchor
 from triton_linear.tools.explain.records import (
     AccessReport,
     ConversionReport,
-    Figures,
     Measured,
     ModuleReport,
     Place,
     ReductionReport,
-    StockReport,
 )
+from triton_linear.tools.explain.verdict import FASTER, SLOWER, UNKNOWN
 from triton_linear.tools.support.console import WIDTH
-from triton_linear.tools.verify.words import count
+from triton_linear.tools.support.words import count, wavefronts_text
 
 _COLOURS = {
     "noop": "green",
@@ -39,25 +38,9 @@ _COLOURS = {
     "cluster-shared": "red",
     "stock": "magenta",
 }
+_OUTCOMES = {FASTER: "green", SLOWER: "red", UNKNOWN: "yellow"}
 MOST_OF_TITLE = 74
 """The number of characters of a title that fit on a terminal of 80 columns."""
-
-
-def figures_text(figures: Figures) -> str:
-    """The counts in words, without zeros."""
-    parts = [
-        wavefronts_text(figures.wavefronts, figures.minimum_wavefronts) if figures.wavefronts else "",
-        count(figures.shuffles, "shuffle") if figures.shuffles else "",
-        f"{figures.alu} alu" if figures.alu else "",
-        count(figures.barriers, "barrier") if figures.barriers else "",
-        count(figures.warp_barriers, "warp barrier") if figures.warp_barriers else "",
-        count(figures.cluster_barriers, "cluster barrier") if figures.cluster_barriers else "",
-        f"{figures.bytes} bytes moved" if figures.bytes else "",
-        "in all CTAs" if figures.cluster_barriers else "",
-        f"{figures.wrong} registers WRONG" if figures.wrong else "",
-        count(figures.races, "RACE") if figures.races else "",
-    ]
-    return ", ".join(filter(None, parts)) or "no instruction"
 
 
 def _anchor(anchor: Anchor | None, otherwise: str) -> str:
@@ -67,15 +50,11 @@ def _anchor(anchor: Anchor | None, otherwise: str) -> str:
     return f"{anchor.reason} ({anchor.operation}{place})"
 
 
-def _stock(stock: StockReport) -> tuple[str | tuple[str, str], ...]:
-    if stock.figures is None:
-        return (f"{stock.status}: {stock.detail}",)
-    verdict = "" if stock.status == "right" else f"{stock.status}: "
-    return (verdict, "red"), figures_text(stock.figures)
-
-
-def conversion(report: ConversionReport, rivals: bool = True, times: int = 1) -> RenderableType:
-    """Render a conversion, or `times` equal ones; several no-ops take one line."""
+def conversion(
+    report: ConversionReport, times: int = 1, stock: Sequence[ConversionReport] = ()
+) -> RenderableType:
+    """Render a conversion, or `times` equal ones, with those that stock Triton has on its line; several no-ops
+    take one line."""
     lines: list[RenderableType] = [head(report.place, report.loop_depth)]
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:
@@ -93,15 +72,14 @@ def conversion(report: ConversionReport, rivals: bool = True, times: int = 1) ->
     line("lowered", (report.lowering, _COLOURS.get(report.kind, "")))
     if times > 1:
         line("times", f"{times}; of each:")
-    if report.figures is not None:
-        line("counted", figures_text(report.figures))
-        if report.clocks:
-            line("modelled", f"{report.clocks:.1f} clocks per warp, latency {report.latency:.1f}")
-    if report.stock is not None:
-        line("stock", *_stock(report.stock))
-    if rivals:
-        for number, rejected in enumerate(report.rejected):
-            line("not" if number == 0 else "", (rejected, "dim"))
+    if report.figures is not None or report.problem:
+        line("counted", str(report.figures or report.problem))
+    if report.clocks:
+        line("modelled", f"{report.clocks:.1f} clocks per warp, latency {report.latency:.1f}")
+    for other in stock:
+        line("stock", str(other))
+    for number, rejected in enumerate(report.rejected):
+        line("not" if number == 0 else "", (rejected, "dim"))
     if report.advice:
         line("without", report.advice)
     return Group(*lines)
@@ -138,7 +116,22 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"{report.target}, {count(report.num_warps, 'warp')}: {summary}{folded}")
     ]
-    parts += _first(_grouped(report.conversions), lambda group: conversion(group[0], times=len(group)), top)
+    stock: dict[tuple[str, int], list[ConversionReport]] = {}
+    for one in report.stock or ():
+        if one.moves:
+            stock.setdefault((one.place.file, one.place.line), []).append(one)
+
+    def grouped(group: Sequence[ConversionReport]) -> RenderableType:
+        place = group[0].place
+        others = stock.pop((place.file, place.line), []) if group[0].moves else []
+        return conversion(group[0], len(group), others)
+
+    parts += _first(_grouped(report.conversions), grouped, top)
+    if stock and top is None:
+        parts += [Text(), Text("conversions of stock Triton on other lines", "bold underline")]
+        for others in stock.values():
+            parts += [Text(), head(others[0].place, others[0].loop_depth)]
+            parts += [field("stock", str(one)) for one in others]
     parts += _first(report.accesses, access, top, "accesses to shared memory")
     sorts = any(one.steps for one in report.reductions)
     parts += _first(
@@ -150,8 +143,8 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         parts += [Text(), Text("tensor memory", "bold underline"), *map(Text, report.tensor_memory)]
     for kernel in report.shared_memory:
         if kernel.bytes or kernel.stock:
-            stock = "" if kernel.stock is None else f", {kernel.stock} by stock Triton"
-            parts += [Text(), Text(f"shared memory of {kernel.kernel}: {kernel.bytes} bytes{stock}", "bold")]
+            beside = "" if kernel.stock is None else f", {kernel.stock} by stock Triton"
+            parts += [Text(), Text(f"shared memory of {kernel.kernel}: {kernel.bytes} bytes{beside}", "bold")]
     if report.measured is not None:
         devices = ", ".join(dict.fromkeys(one.device for one in report.measured))
         parts += [
@@ -161,6 +154,9 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         parts += map(times, report.measured)
     if report.assignment:
         parts += [Text(), *(Text(line, "dim") for line in report.assignment)]
+    if report.verdict is not None:
+        colour = _OUTCOMES.get(report.verdict.outcome, "")
+        parts += [Text(), Text(str(report.verdict), f"bold {colour}".strip())]
     names = ", ".join(report.kernels)
     title = f"{names}  ({report.file})"
     if len(title) > MOST_OF_TITLE:
@@ -232,11 +228,6 @@ def field(name: str, *parts: str | tuple[str, str]) -> RenderableType:
     line.add_column()
     line.add_row(name, Text.assemble(*parts))
     return Padding(line, (0, 0, 0, 2))
-
-
-def wavefronts_text(wavefronts: int, minimum: int) -> str:
-    """The number of wavefronts, and the minimum."""
-    return f"{count(wavefronts, 'wavefront')} ({minimum} at least)"
 
 
 def access(report: AccessReport) -> RenderableType:

@@ -30,6 +30,14 @@ from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.inputs import modules
+from triton_linear.tools.support.words import (
+    Figures,
+    count,
+    findings,
+    short_encoding,
+    short_place,
+    short_type,
+)
 from triton_linear.tools.verify.stock import verify_stock
 from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
 from triton_linear.tools.verify.turns import (
@@ -39,14 +47,6 @@ from triton_linear.tools.verify.turns import (
     simulated,
     spares_barrier,
     takes_turns,
-)
-from triton_linear.tools.verify.words import (
-    count,
-    figures,
-    findings,
-    short_encoding,
-    short_place,
-    short_type,
 )
 
 
@@ -75,7 +75,7 @@ class Checked:
         if self.verdict is None:
             return f"{head}: {self.plan}"
         proof = "proved" if self.proved else "not proved"
-        return f"{head}: {self.plan}; {figures(self.verdict)}; {findings(self.verdict)}, plan {proof}"
+        return f"{head}: {self.plan}; {Figures.of(self.verdict)}; {findings(self.verdict)}, plan {proof}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class CheckedGather:
         head = f"{short_place(gather.location)}: {short_type(gather.source)} by {short_type(gather.index)}"
         if self.verdict is None:
             return f"{head}: gather left to Triton: {gather.detail}"
-        return f"{head}: {gather.detail}; {figures(self.verdict)}; {findings(self.verdict)}, plan proved"
+        return f"{head}: {gather.detail}; {Figures.of(self.verdict)}; {findings(self.verdict)}, plan proved"
 
 
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)

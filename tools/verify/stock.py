@@ -26,9 +26,9 @@ from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, set_target, to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.isolated import Isolation, Lost
-from triton_linear.tools.verify.words import (
+from triton_linear.tools.support.words import (
+    Figures,
     count,
-    figures,
     findings,
     short_encoding,
     short_place,
@@ -63,7 +63,7 @@ class Finding:
     def __str__(self) -> str:
         if self.verdict is None:
             return f"{self.status}: {self.detail}"
-        return f"{figures(self.verdict)}; {findings(self.verdict)}"
+        return f"{Figures.of(self.verdict)}; {findings(self.verdict)}"
 
 
 def sink(value: str, type_: str, name: str) -> str:

@@ -25,8 +25,8 @@ from triton_linear.passes.framework.layouts import LayoutTable, memory_of
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 from triton_linear.tools.support.errors import ToolError
+from triton_linear.tools.support.words import findings, short_place, short_type
 from triton_linear.tools.verify.stock import sink
-from triton_linear.tools.verify.words import findings, short_place, short_type
 
 NAME: Final = "access"
 SINK: Final = "result"

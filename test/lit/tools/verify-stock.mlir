@@ -3,7 +3,7 @@
 // RUN: triton-linear verify %s --lowering=ours | FileCheck %s --check-prefix=OURS
 // RUN: not triton-linear verify %s --lowering=theirs 2>&1 | FileCheck %s --check-prefix=CHOICE
 
-// CHECK:      verify-stock.mlir:[[# @LINE + 12]]:10: 64xf32 blocked -> blocked: {{.*}} alu, {{.*}}; 0 wrong of 64, 0 races
+// CHECK:      verify-stock.mlir:[[# @LINE + 12]]:10: 64xf32 blocked -> blocked: {{.*}} alu; 0 wrong of 64, 0 races
 // CHECK-NEXT: stock Triton, 1 conversion: 1 right
 
 

@@ -2,7 +2,7 @@
 // RUN: triton-linear verify %s | FileCheck %s
 // RUN: triton-linear verify - < %s | FileCheck %s --check-prefix=STDIN
 
-// CHECK:      verify.mlir:[[# @LINE + 20]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wavefronts (0 at least), {{[0-9]+}} shuffle{{s?}}, {{[0-9]+}} alu, 0 barriers; 0 wrong of 64, 0 races, plan proved
+// CHECK:      verify.mlir:[[# @LINE + 20]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} {{[0-9]+}} shuffle{{s?}}, {{[0-9]+}} alu; 0 wrong of 64, 0 races, plan proved
 // CHECK-NEXT: verify.mlir:[[# @LINE + 20]]:10: 64xf32 blocked -> blocked: shuffle: {{.*}} 0 wrong of 64, 0 races, plan proved
 // CHECK-NEXT: verify.mlir:[[# @LINE + 24]]:10: 64xf32 blocked -> slice(blocked): {{.*}} wrong of {{[0-9]+}}, 0 races, plan proved
 // CHECK-NEXT: verify.mlir:[[# @LINE + 24]]:10: 64xf32 blocked -> linear: no-op

@@ -160,7 +160,8 @@ def test_what_other_ctas_hold_is_gathered_from_them(name: str) -> None:
     (checked,) = check_gathers(compilation)
     assert checked.verdict is not None and checked.verdict.ok
     assert checked.verdict.checked == 2 * 2 * 128 * 32
-    assert "2 cluster barriers, in all CTAs; 0 wrong of 16384, 0 races, plan proved" in str(checked)
+    moved = "2 cluster barriers, 65536 bytes moved, in all CTAs"
+    assert f"{moved}; 0 wrong of 16384, 0 races, plan proved" in str(checked)
     ptx = compilation.kernels[0].lowered.text("ptx")
     assert ptx.count("mapa") == ptx.count("ld.shared::cluster") == 32
     assert ptx.count("barrier.cluster.arrive") == ptx.count("barrier.cluster.wait") >= 2

@@ -30,10 +30,10 @@ from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.render import field
-from triton_linear.tools.explain.words import in_words
 from triton_linear.tools.support.compile import LOWERING, compile_text
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.progress import status_line
+from triton_linear.tools.support.words import in_words
 from triton_linear.tools.verify.command import Checked, check
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"

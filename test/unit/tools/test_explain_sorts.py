@@ -71,7 +71,7 @@ def test_a_sort_is_said_once_and_is_no_reduction(kind: str, sorts: list[str], ot
 
 
 def test_without_the_library_they_are_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
-    from triton_linear.tools.explain import library
+    from triton_linear.tools.explain import anchors as library
 
     library._functions.cache_clear()
     monkeypatch.setattr(library.Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(OSError("gone")))
