@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from bridge_kernels import CASES, TARGETS, ttgir
 
-from triton_linear.dialect import bridge, libtriton, ll
+from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, operations, text_of
 
 MODULES = sorted((Path(__file__).parents[2] / "data" / "ttgir").glob("*.ttgir"))
@@ -277,12 +276,6 @@ def test_leaving_the_interpreter_is_silent(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("True\n", "")
-
-
-def test_doctests() -> None:
-    outcome = doctest.testmod(libtriton)
-    assert outcome.attempted
-    assert not outcome.failed
 
 
 class _Searches:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gc
 import subprocess
 import sys
@@ -160,9 +159,3 @@ def test_leaving_the_interpreter_with_attributes_alive_is_silent() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "#ll.layout<{lane = [[1]]}, [2]>\n"
     assert done.stderr == ""
-
-
-def test_doctests() -> None:
-    outcome = doctest.testmod(ll)
-    assert outcome.attempted
-    assert not outcome.failed

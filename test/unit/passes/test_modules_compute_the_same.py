@@ -267,22 +267,3 @@ def test_the_machine_adds_to_one_place_what_all_threads_do(kind: str, stored: in
     machine = Machine()
     run(upstream(ATOMICS.replace("{KIND}", kind)), [1000], machine)
     assert machine.memory.values.tolist() == [stored]
-
-
-UNSPLAT = """
-#b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
-tt.func public @f(%p: !tt.ptr<i32>) {
-  %nine = arith.constant dense<9> : tensor<1xi32, #b>
-  %x = tt.unsplat %nine : tensor<1xi32, #b>
-  tt.store %p, %x : !tt.ptr<i32>
-  tt.return
-}
-}
-"""
-
-
-def test_the_machine_takes_the_one_element_of_a_tensor() -> None:
-    machine = Machine()
-    run(upstream(UNSPLAT), [1000], machine)
-    assert machine.memory.values.tolist() == [9]

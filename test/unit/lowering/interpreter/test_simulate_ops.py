@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 import struct
 from collections.abc import Callable
-from types import ModuleType
 
 import numpy as np
 import pytest
 from simulate_cases import random_registers, run, threads, width
 
-from triton_linear.lowering.interpreter import counts as simulate_counts
-from triton_linear.lowering.interpreter import program as simulate_program
-from triton_linear.lowering.interpreter import verify
 from triton_linear.lowering.interpreter.ops import float_pattern
 from triton_linear.lowering.interpreter.program import Aggregate, Scalar, byte_size, parse_type
 from triton_linear.lowering.interpreter.simulate import SimulationError
@@ -390,10 +385,3 @@ def test_runs_are_deterministic() -> None:
     first, second = (run(["i32"], "%r0 = llvm.mul %a0, %a0 : i32", ["i32"], registers) for _ in range(2))
     assert np.array_equal(first.values, second.values)
     assert first.counts == second.counts
-
-
-@pytest.mark.parametrize("module", [simulate_counts, simulate_program, verify])
-def test_examples_in_docstrings(module: ModuleType) -> None:
-    result = doctest.testmod(module)
-    assert result.attempted
-    assert not result.failed
