@@ -84,7 +84,7 @@ class Contests:
             return
         given = contest_job.job_of(kernel, options, contest.name, asked, units)
         if isinstance(given, str):
-            _log.info("%s: no contest: %s", kernel.name, given)
+            _log.debug("%s: no contest: %s", kernel.name, given)
         else:
             self._workers.submit(given, contest.answered)
 
@@ -148,6 +148,8 @@ class _Contest:
         self._revisits = revisits
         self._ends = 0
         self._found: dict[int, Side] = {}
+        self._speeds: dict[int, float] = {}
+        self._winner: Side | None = None
         self._stock = weakref.ref(kernel)
         self._called = kernel.name
         self._setting = setting
@@ -207,7 +209,11 @@ class _Contest:
             if takes is not None and not isinstance(ours.run, _Checked):
                 ours._run = _Checked(ours.run, takes, self._stock)
             self._place.put(ours)
-        _log.info("%s: the contest ends with %s kernel", self._called, _WHOSE[winner])
+        if winner is not self._winner:  # another contest of the kernel may end alike
+            self._winner = winner
+            speeds = [f"{speed:.2f} below {1 << size} CTAs" for size, speed in sorted(self._speeds.items())]
+            said = f"speed of ours {', '.join(speeds)}" if speeds else "as measured earlier"
+            _log.info("%s: %s kernel stays: %s", self._called, _WHOSE[winner], said)
 
     def _again(self, other: weakref.ref[Any], last: Side) -> None:
         """Begin once more, if the program still has the kernel."""
@@ -225,10 +231,9 @@ class _Contest:
         return {**kept, **self._found}
 
     def _decided(self, winners: Winners, verdicts: Mapping[int, Verdict]) -> None:
-        for size, winner in winners.items():
+        for size in winners:
             if (verdict := verdicts[size]).blocks:
-                said = f"{_WHOSE[winner]} kernel, speed of ours {verdict.speedup:.3f}"
-                _log.info("%s, below %d CTAs: %s", self._called, 1 << size, said)
+                self._speeds[size] = verdict.speedup
         self._found.update(winners)
         threading.Thread(target=self._keep, args=(dict(winners),)).start()
 

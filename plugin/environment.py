@@ -1,10 +1,12 @@
 """Turn the plugin on by the environment variable `TRITON_LINEAR`, without a call of `install`.
 
-    TRITON_LINEAR = "" | "0" | "1" | option {"," option}
+    TRITON_LINEAR = "" | off | on | [on ","] option {"," option}
+    on            = "1" | "true" | "on" | "yes"
+    off           = "0" | "false" | "off" | "no"
     option        = name | name "=" value            (the names and values of `Options`)
 
-Absent, empty and `0` mean off. `1` and options mean on: `strict` or `strict=1` is `strict=True`,
-`scratch_limit=4096` is that number, and `none` is None. Python runs a file of this package when it starts
+Absent and empty mean off too. Options mean on: `strict` or `strict=1` is `strict=True`, `scratch_limit=4096` is
+that number, and `none` is None. Python runs a file of this package when it starts
 (`startup/`); this file calls `arm` if the variable is set. `arm` imports neither Triton nor the plugin: when
 something imports Triton, the variable is read and the plugin turned on.
 
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     from triton_linear.setting import Options
 
 VARIABLE = "TRITON_LINEAR"
+_BOOLS = {
+    **dict.fromkeys(("1", "true", "on", "yes"), True),
+    **dict.fromkeys(("0", "false", "off", "no"), False),
+}
+"""Words for on and off, in small letters."""
 _INDUCTOR = (
     "torch.compiler.config",
     "torch._inductor.compile_worker.subproc_pool",
@@ -44,20 +51,24 @@ class EnvironmentWarning(UserWarning):
 def parse(text: str) -> Options | None:
     """The options that the variable asks for; None for off.
 
-    >>> options = parse("strict, scratch_limit=4096")
-    >>> options.strict, options.scratch_limit, parse("0")
+    >>> options = parse("on, strict, scratch_limit=4096")
+    >>> options.strict, options.scratch_limit, parse("off")
     (True, 4096, None)
     """
     from triton_linear.setting import PUBLIC, Options
 
     words = [word.strip() for word in text.split(",")]
-    if words in ([""], ["0"]):
+    first = _BOOLS.get(words[0].lower())
+    if len(words) == 1 and not (words[0] and first is not False):
         return None
     chosen: dict[str, Any] = {}
-    for word in words if words != ["1"] else ():
+    for word in words[1:] if first else words:
         name, equals, value = (part.strip() for part in word.partition("="))
         if name not in PUBLIC:
-            raise ValueError(f"no option '{name}'; there are {', '.join(PUBLIC)}, or 1 alone for on")
+            from triton_linear.dialect.nearest import suggestion
+
+            near = suggestion(name.lower(), [*PUBLIC, *_BOOLS]) or "1 is for on"
+            raise ValueError(f"no option '{name}'; {near}")
         if name in chosen:
             raise ValueError(f"option '{name}' is there twice")
         chosen[name] = _value(PUBLIC[name], value if equals else None)
@@ -66,8 +77,9 @@ def parse(text: str) -> Options | None:
 
 def _value(option: Field[Any], text: str | None) -> object:
     """The value of an option that is given as a text; None: by its name alone."""
-    if "flag" in option.metadata and text in (None, "0", "1"):
-        return "" if text == "0" else "*"
+    known = True if text is None else _BOOLS.get(text.lower())
+    if "flag" in option.metadata and known is not None:
+        return "*" if known else ""
     if isinstance(option.default, (str, tuple)):
         if not text:
             raise ValueError(f"option '{option.name}' has no value")
@@ -77,8 +89,8 @@ def _value(option: Field[Any], text: str | None) -> object:
 
         return user_passes.parse(text)
     is_bool = isinstance(option.default, bool)
-    if is_bool and text in (None, "0", "1"):
-        return text != "0"
+    if is_bool and known is not None:
+        return known
     if not is_bool and text == "none":
         return None
     if not is_bool and text is not None and text.isdecimal():

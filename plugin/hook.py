@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from triton_linear.contest import Contests
 
 
+_log = logging.getLogger("triton_linear")
+
+
 @takes_options(wait=False)
 def install(*, on_report: Listener | None = None, **given: Unpack[Given]) -> None:
     """Compile every kernel of this process with the plugin from here on.
@@ -63,6 +67,7 @@ def install(*, on_report: Listener | None = None, **given: Unpack[Given]) -> Non
         _state.installed = setting
         _state.settle()
         environment.exported.put(lambda _: environment.text_of(options))
+    _log.info("on with Triton %s: %s", triton_versions.found(), environment.text_of(options))
     limited.warn()
     _state.autotuning.warn()
 

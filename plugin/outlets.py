@@ -27,10 +27,6 @@ class Outlets:
         publish(report)
         self._append(report)
         _log.debug("%s", report)
-        for conversion in report.left:
-            _log.info("%s: %s: left to Triton: %s", report.kernel, conversion.location, conversion.detail)
-        for remark in report.remarks:
-            _log.info("%s: %s", report.kernel, remark)
         failures = []
         for listener in self.setting.listeners:
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import functools
 import hashlib
@@ -16,6 +15,7 @@ from typing import Any, Final, TypedDict, TypeVar
 
 from triton_linear import __version__, user_passes
 from triton_linear.decisions import NO_DECISIONS, NONE, DecisionError, Decisions, DecisionWarning, load
+from triton_linear.dialect.nearest import missing
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.passes.options import PipelineOptions
@@ -219,9 +219,7 @@ PUBLIC: Final = {option.name: option for option in fields(Options) if "internal"
 def options_of(given: Given) -> Options:
     """The options that a user gave by name."""
     if unknown := given.keys() - PUBLIC.keys():
-        name = min(unknown)
-        near = [f"; do you mean {like!r}?" for like in difflib.get_close_matches(name, PUBLIC, n=1)]
-        raise TypeError(f"there is no option {name!r}{''.join(near)}")
+        raise TypeError(f"there is {missing(min(unknown), PUBLIC).replace('no ', 'no option ', 1)}")
     read = {name: PUBLIC[name].metadata.get("read", lambda value: value) for name in given}
     return Options(**{name: read[name](value) for name, value in given.items()})
 

@@ -109,7 +109,7 @@ def test_negative_scratch_is_refused_before_anything_changes() -> None:
     ("options", "message"),
     [
         ({"strict": "yes"}, "strict takes a bool, got 'yes'"),
-        ({"stric": True}, r"no option 'stric'; do you mean 'strict'\?"),
+        ({"stric": True}, r"no option 'stric'; did you mean 'strict'\?"),
         ({"exact": 1}, "exact takes a bool, got 1"),
         ({"scratch_limit": 1.5}, "scratch_limit takes an int or None, got 1.5"),
         ({"scratch_limit": True}, "scratch_limit takes an int or None, got True"),

@@ -28,7 +28,7 @@ PASSES = user_passes.load(str(Path(__file__).parents[3] / "examples" / "streamin
 # What it says
 
 
-@pytest.mark.parametrize("text", ["", "0", " 0 "])
+@pytest.mark.parametrize("text", ["", "0", " 0 ", "off", "No", "FALSE"])
 def test_off(text: str) -> None:
     assert environment.parse(text) is None
 
@@ -37,6 +37,10 @@ def test_off(text: str) -> None:
     ("text", "options"),
     [
         ("1", Options()),
+        ("true", Options()),
+        ("On", Options()),
+        ("yes, strict=yes", Options(strict=True)),
+        ("1,skip=a", Options(skip="a")),
         ("strict", Options(strict=True)),
         ("strict=0", Options()),
         ("strict=1, scratch_limit = 4096", Options(strict=True, scratch_limit=4096)),
@@ -70,11 +74,13 @@ def test_every_option_has_a_text() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("fast", "no option 'fast'; there are strict, "),
-        ("1,strict", "no option '1'"),
+        ("fast", "no option 'fast'; 1 is for on"),
+        ("tru", "no option 'tru'; did you mean 'true'?"),
+        ("1,skpi=a", "no option 'skpi'; did you mean 'skip'?"),
+        ("0,strict", "no option '0'"),
         ("free", "no option 'free'"),
         ("strict,", "no option ''"),
-        ("strict=yes", "option 'strict' takes 0 or 1, got 'yes'"),
+        ("strict=maybe", "option 'strict' takes 0 or 1, got 'maybe'"),
         ("strict,strict=0", "option 'strict' is there twice"),
         ("scratch_limit", "option 'scratch_limit' takes a number or none, got ''"),
         ("scratch_limit=-1", "takes a number or none, got '-1'"),
@@ -189,7 +195,7 @@ def test_a_bad_value_is_one_warning() -> None:
     done = run("import triton, triton.language; print(triton.knobs.runtime.add_stages_inspection_hook)", "fast")
     assert (done.returncode, done.stdout) == (0, "None\n")
     assert done.stderr.count("Warning") == 1
-    assert "triton_linear is off: TRITON_LINEAR=fast: no option 'fast'; there are strict, " in done.stderr
+    assert "triton_linear is off: TRITON_LINEAR=fast: no option 'fast'; 1 is for on" in done.stderr
 
 
 def test_the_next_sitecustomize_runs_too(tmp_path: Path) -> None:

@@ -121,9 +121,9 @@ def fake_embed(module: Any, stubs: Any, target: Any, *, apart: bool, sparing: bo
     return Embedded(re.sub(r'( *"tt\.return")', rf"    {COMMENT}\n\1", bridge.triton_text(module), count=1))
 
 
-def fake_limit(stub: Any, target: Any, limit: int, *, all_warps: bool) -> Any:
-    """The stub with a plan that takes so much scratch."""
-    return replace(stub, plan=FakePlan(limit))
+def fake_limit(stub: Any, situation: Any, *, all_warps: bool) -> Any:
+    """The stub with a plan that takes as much scratch as it may."""
+    return replace(stub, plan=FakePlan(situation.scratch_limit))
 
 
 FAKES = {"prepare": fake_prepare, "embed": fake_embed, "with_limit": fake_limit}

@@ -354,3 +354,16 @@ def test_a_worker_that_cannot_write_says_so(gpu: LaunchingDriver, monkeypatch: p
     answer = contest_job._answer
     with pytest.raises(OSError, match="No space left"):
         answer(jobs[0])
+
+
+def test_one_line_says_how_a_contest_has_ended(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "triton_linear")
+    Contested(gpu, monkeypatch, lambda: 2.0)
+    launch(times=100)
+    later_process()
+    launch(times=100)
+    said = [record.message for record in caplog.records]
+    assert said[0].startswith("transposed: our kernel stays: speed of ours 2.0")
+    assert said[1:] == ["transposed: our kernel stays: as measured earlier"]
