@@ -161,7 +161,7 @@ def _view(parser: argparse.ArgumentParser) -> None:
     option("--to", metavar="WHAT", help="a second layout: where the first is converted or stored to")
     option("--shape", metavar="RxC", help="sizes of the tensor, as 64x32")
     option("--type", default="f32", dest="element", help="element type (default %(default)s)")
-    option("--target", default="cuda:90", help="GPU, for banks and costs (default %(default)s)")
+    option("--target", help="GPU, for banks and costs (default: what the module says, or cuda:90)")
     option("--format", choices=FORMATS, help="default: that of the output file's name, or text")
     option("--view", choices=VIEWS, help="only this one (default: all that there are; of pictures the first)")
     option("-o", "--output", type=Path, metavar="FILE", help="default: the standard output")
@@ -171,9 +171,9 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     _modules(parser)
     parser.add_argument(
         "--lowering",
-        choices=("ours", "stock"),
+        choices=("ours", "stock", "both"),
         default="ours",
-        help="which code to run: that of this package, or what Triton itself emits (default %(default)s)",
+        help="which code to run: that of this package, what Triton itself emits, or both (default %(default)s)",
     )
     add_pipeline_options(parser)
 

@@ -327,9 +327,9 @@ def run(arguments: argparse.Namespace) -> int:
     status = 0
     for name, text in named_texts:
         arguments.sources[name] = text
-        if arguments.lowering == "stock":
+        if arguments.lowering != "ours":
             status |= verify_stock(text, name, arguments.target)
-        else:
+        if arguments.lowering != "stock":
             results.append(verified(text, name, arguments.target, options))
             _show(results[-1])
     if arguments.lowering != "stock":

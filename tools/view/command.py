@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,16 +20,19 @@ from triton_linear.tools.view.memory import access_text, memory_text
 from triton_linear.tools.view.places import is_distributed
 from triton_linear.tools.view.subject import Subject, check_same_tensor, place_of, subjects
 
+_USUAL_TARGET = "cuda:90"
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw the layouts that the arguments name; the exit status is 0."""
     try:
-        target = target_called(arguments.target)
+        target = target_called(arguments.target or _USUAL_TARGET)
     except ValueError as error:
         fail(str(error))
-    shown = subjects(arguments.what, arguments.shape, arguments.element)
+    shown = subjects(arguments.what, arguments.shape, arguments.element, arguments.target)
     if arguments.to is not None:
-        shown = (shown[0], subjects(arguments.to, arguments.shape, arguments.element)[-1])
+        first = dataclasses.replace(shown[0], notes=())
+        shown = (first, subjects(arguments.to, arguments.shape, arguments.element, arguments.target)[-1])
         check_same_tensor(shown[:2])
     kind = arguments.format or _kind_of(arguments.output)
     try:
@@ -54,7 +58,7 @@ def drawn(shown: Sequence[Subject], kind: str, view: str | None, target: Target)
     if kind == "html":
         from triton_linear.tools.view.page import page
 
-        return page(shown, target, plan_of(shown, target)[0]).encode()
+        return page(shown, target, "\n".join(plan_of(shown, target))).encode()
     if kind != "text":
         from triton_linear.tools.view.picture import picture
 
@@ -100,6 +104,8 @@ def text_of_rows(shown: Sequence[Subject], view: str | None, target: Target, row
 
 def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     """The lowering of the conversion, and why others were rejected; empty unless both are register layouts."""
+    if shown[0].notes:
+        return shown[0].notes
     if len(shown) != 2 or shown[0].layout.out_dims != shown[1].layout.out_dims:
         return ("",)
     if not all(is_distributed(subject.layout) for subject in shown):

@@ -15,8 +15,10 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools.support.errors import ToolError, fail
 from triton_linear.tools.support.inputs import modules, read_input
+from triton_linear.tools.view.explained import explained_conversion
 
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
@@ -35,8 +37,8 @@ MOST_LETTERS = 90
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A layout with the user's name for it, its encoding if it has one, the width of its elements in bits,
-    and the line of code that it is from.
+    """A layout with the user's name for it, its encoding if it has one, the width of its elements in bits, the
+    line of code that it is from, and what is known about the conversion of that line.
     """
 
     layout: LinearLayout
@@ -44,6 +46,7 @@ class Subject:
     encoding: str = ""
     element_bits: int = 32
     source: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def element_bytes(self) -> int:
@@ -123,8 +126,8 @@ def _gluon_value(node: ast.expr) -> Any:
         fail(f"'{ast.unparse(node)}' is neither a layout of Gluon's nor a literal")
 
 
-def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
-    """The layouts of the types on a line of a TTGIR file, each once."""
+def of_line(text: str, name: str, line: int, target: str | None = None) -> tuple[Subject, ...]:
+    """The layouts of the types on a line of a TTGIR file, each once; of a conversion, those of ours."""
     given, lines = text.split("\n"), bridge.expand_aliases(text).split("\n")
     if not 1 <= line <= len(lines):
         fail(f"the file has {len(lines)} lines", name, line, 1)
@@ -132,7 +135,28 @@ def of_line(text: str, name: str, line: int) -> tuple[Subject, ...]:
     if not types:
         have = [at for at, other in enumerate(lines, 1) if _TYPE.search(other)]
         fail(f"no type with an encoding is on this line{_nearest(have, line)}", name, line, 1)
+    if CONVERT in given[line - 1]:
+        number = sum(CONVERT in other for other in given[: line - 1])
+        return _conversion(text, name, number, target, types, (name, line), given[line - 1])
     return _of_texts(types, name, line, given[line - 1])[:MOST_SHOWN]
+
+
+def _conversion(
+    text: str,
+    name: str,
+    number: int,
+    target: str | None,
+    types: Sequence[str],
+    place: tuple[str, int],
+    source: str,
+) -> tuple[Subject, ...]:
+    """The layouts of the conversion that the plugin makes of one of a module's, with notes; those of `types` if
+    the module cannot be compiled."""
+    ours = explained_conversion(text, name, number, target)
+    if ours is None:
+        return _of_texts(types, *place, source)[:MOST_SHOWN]
+    shown = _of_texts(ours.types, *place, source)
+    return tuple(dataclasses.replace(one, notes=ours.lines) for one in shown)
 
 
 def _types(line: str) -> list[str]:
@@ -146,7 +170,7 @@ def _nearest(have: Sequence[int], line: int) -> str:
     return f"; the nearest with one: {', '.join(map(str, near))}" if near else ""
 
 
-def of_source_line(name: str, line: int, kernel: str = "") -> tuple[Subject, ...]:
+def of_source_line(name: str, line: int, kernel: str = "", target: str | None = None) -> tuple[Subject, ...]:
     """The layouts of the first conversion that a line of a script compiles to, else of the first tensor.
 
     The script is run. Its kernels are searched in the order of their names, or only `kernel`.
@@ -161,17 +185,20 @@ def of_source_line(name: str, line: int, kernel: str = "") -> tuple[Subject, ...
         if kernel and called != kernel:
             continue
         module = bridge.text_to_upstream(text, bridge.upstream_context(), file_name)
+        number = -1
         for op in operations(module.operation):
+            number += op.name == CONVERT
             file, at, _ = user_position(str(op.location))
             if not file or not Path(file).exists() or not Path(file).samefile(name):
                 continue
             if _encoded(op):
                 making[at] = None
-            if op.name == "ttg.convert_layout":
+            if op.name == CONVERT:
                 converting[at] = None
                 if at == line:
                     types = [str(op.operands[0].type), str(op.results[0].type)]
-                    return _of_texts(types, name, line, _code(name, line, called))
+                    code = _code(name, line, called)
+                    return _conversion(text, file_name, number, target, types, (name, line), code)
             elif at == line and first is None and _encoded(op):
                 first = _encoded(op)[:1], called
     if kernel and kernel not in kernels:
@@ -225,16 +252,16 @@ def encodings_name(encoding: str) -> str:
     return encoding.partition("<")[0].removeprefix("#ttg.")
 
 
-def subjects(what: str, shape: str | None, element: str) -> tuple[Subject, ...]:
+def subjects(what: str, shape: str | None, element: str, target: str | None = None) -> tuple[Subject, ...]:
     """The layouts that `what` names: `FILE:LINE`, `SCRIPT.py:KERNEL:LINE`, an encoding, a Gluon layout."""
     what = what.strip()
     bits = bits_of(element)
     if place := place_of(what):
         if kernel := _KERNEL.fullmatch(what):
-            return of_source_line(*place, kernel["kernel"])
+            return of_source_line(*place, kernel["kernel"], target)
         if place[0].endswith(".py"):
-            return of_source_line(*place)
-        return of_line(read_input(place[0]), *place)
+            return of_source_line(*place, target=target)
+        return of_line(read_input(place[0]), *place, target)
     sizes = shape_of(shape) if shape else None
     if not what.startswith("#") and not _GLUON.match(what):
         for name in (what, what.rpartition(":")[0]):
@@ -259,7 +286,7 @@ def place_of(what: str) -> tuple[str, int] | None:
 
 def _ask_for_a_line(text: str, name: str) -> NoReturn:
     """Fail because a file was given without a line, and suggest lines."""
-    conversions = [str(at) for at, line in enumerate(text.split("\n"), 1) if "ttg.convert_layout" in line]
+    conversions = [str(at) for at, line in enumerate(text.split("\n"), 1) if CONVERT in line]
     if not conversions:
         fail(f"say which line, as {name}:LINE; there is no conversion in it", name)
     more = f" and {len(conversions) - MOST_LINES} more" if len(conversions) > MOST_LINES else ""

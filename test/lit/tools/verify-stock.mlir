@@ -1,6 +1,8 @@
 // The code that Triton itself emits; what it gets wrong is in test/unit/tools/test_stock.py, planted and not.
 // RUN: triton-linear verify %s --lowering=stock | FileCheck %s
 // RUN: triton-linear verify %s --lowering=ours | FileCheck %s --check-prefix=OURS
+// RUN: triton-linear verify %s --lowering=both | FileCheck %s
+// RUN: triton-linear verify %s --lowering=both | FileCheck %s --check-prefix=OURS
 // RUN: not triton-linear verify %s --lowering=theirs 2>&1 | FileCheck %s --check-prefix=CHOICE
 
 // CHECK:      verify-stock.mlir:[[# @LINE + 12]]:10: 64xf32 blocked -> blocked: {{.*}} alu; 0 wrong of 64, 0 races
@@ -9,7 +11,7 @@
 
 // OURS: 1 conversion verified, 0 wrong
 
-// CHOICE: --lowering: no 'theirs'; there are ours, stock
+// CHOICE: --lowering: no 'theirs'; there are ours, stock, both
 
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>

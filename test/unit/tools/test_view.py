@@ -12,12 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 from drawn_encodings import COLUMNS, MMA, ROWS
+from tool_modules import module_of
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.tools import cli
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.view import places
 from triton_linear.tools.view.command import drawn, text_of_rows
@@ -271,6 +273,28 @@ def test_a_line_of_a_file_is_its_conversion(tmp_path: Path, capsys: pytest.Captu
         1,
         f"{file}:5:1: error: no type with an encoding is on this line; the nearest with one: 3, 4",
     )
+
+
+def test_a_conversion_is_the_one_that_explain_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With its lowering, what was counted for it, and stock Triton's of that line."""
+    text = module_of("kernel")
+    file = tmp_path / "kernel.ttgir"
+    file.write_text(text)
+    before, _, _ = text.partition("ttg.convert_layout")
+    status, out, _ = view(capsys, f"{file}:{before.count(chr(10)) + 1}")
+    report = explained(text, str(file), None, stock=True)
+    (ours,), (stock,) = report.conversions, report.stock or ()
+    said = " ".join(out.split())
+    assert status == 0 and ours.figures is not None
+    assert f"ours on cuda:90: {ours.lowering}; {ours.figures} not {ours.rejected[0]}" in said
+    assert f"stock Triton on cuda:90: {stock}" in said
+
+
+def test_of_a_conversion_that_moves_elsewhere_the_place_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[2] / "data" / "ttgir" / "softmax_row_plus_t-1.ttgir"
+    line = file.read_text().partition("ttg.convert_layout")[0].count("\n") + 1
+    _, out, _ = view(capsys, f"{file}:{line}")
+    assert "ours on cuda:90: no conversion on this line; there are some at" in out
 
 
 @pytest.mark.parametrize(

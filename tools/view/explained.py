@@ -1,0 +1,55 @@
+"""The conversion that the plugin makes of one of stock Triton's, as `explain` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_linear.dialect import bridge
+from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.passes.operations.names import CONVERT
+from triton_linear.tools.explain.collect import explained
+from triton_linear.tools.explain.records import ConversionReport, Place
+from triton_linear.tools.support.compile import read_module
+from triton_linear.tools.support.errors import ToolError
+
+
+@dataclass(frozen=True)
+class ExplainedConversion:
+    """The types before and after, and lines about how it is done, with stock Triton's conversions of that line
+    of the source."""
+
+    types: tuple[str, str]
+    lines: tuple[str, ...]
+
+
+def explained_conversion(text: str, name: str, number: int, target: str | None) -> ExplainedConversion | None:
+    """What becomes of the conversion with this number in a module; None if the module cannot be compiled."""
+    if target is None and "ttg.target" not in text:
+        return None
+    try:
+        module = read_module(text, bridge.upstream_context(), name)
+        conversions = [op for op in operations(module.operation) if op.name == CONVERT]
+        at = Place.of(str(conversions[number].location))
+        report = explained(text, name, target, stock=True)
+    except (ToolError, IndexError):
+        return None
+    ours, theirs = (_at(at, side) for side in (report.conversions, report.stock or ()))
+    lines = [f"stock Triton on {report.target}: {one}" for one in theirs]
+    if not ours:
+        places = dict.fromkeys(str(one.place) for one in report.conversions if one.moves)
+        elsewhere = f"; there are some at {', '.join(places)}" if places else ""
+        lines.insert(0, f"ours on {report.target}: no conversion on this line{elsewhere}")
+        return ExplainedConversion(theirs[0].types, tuple(lines)) if theirs else None
+    first, *others = ours
+    counted = f"; {first.figures}" if first.figures is not None else ""
+    head = f"ours on {report.target}: {first.lowering}{counted}"
+    more = [f"ours as well: {one}" for one in others]
+    rejected = [f"  not {each}" for each in first.rejected]
+    return ExplainedConversion(first.types, (head, *rejected, *more, *lines))
+
+
+def _at(place: Place, conversions: Sequence[ConversionReport]) -> list[ConversionReport]:
+    """The conversions of a line that move data."""
+    where = place.file, place.line
+    return [one for one in conversions if (one.place.file, one.place.line) == where and one.moves]
