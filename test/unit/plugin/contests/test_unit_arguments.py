@@ -253,14 +253,19 @@ def test_the_code_of_a_launch_with_a_unit_stride_has_wide_accesses(folder: None)
     assert "%column = arith.constant 1 : i64" in ours.asm["ttir"]
 
 
+KINDS = {copied: True, count: True, multiplied: True, advanced: True, scaled: True, sums: False}
+"""Whether each is specialised."""
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_layouts_that_bits_depend_on_stay(target: GPUTarget, folder: None) -> None:
-    kernels = {copied: True, count: True, multiplied: True, advanced: True, scaled: True, sums: False}
-    for kernel, taken in kernels.items():
-        stock, ours = answered(kernel, target)
-        assert is_specialised(ours) == taken, kernel
-        if taken:
-            assert arithmetic(stock) == arithmetic(ours), kernel
+    """All kinds of kernels on two GPUs; on the others those whose layouts follow from the GPU."""
+    for kernel, taken in KINDS.items():
+        if target.arch in (90, "gfx942") or kernel in (multiplied, sums):
+            stock, ours = answered(kernel, target)
+            assert is_specialised(ours) == taken, kernel
+            if taken:
+                assert arithmetic(stock) == arithmetic(ours), kernel
 
 
 OTHERS = [biased, carried, exponential, masked, numbered, compared]

@@ -121,16 +121,6 @@ def batched_dot(a, b, c, B: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: t
 
 
 @triton.jit
-def dropout(a, b, c, mask, seed, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
-    acc = tl.dot(tl.load(a + m[:, None] * K + k[None, :]), tl.load(b + k[:, None] * N + n[None, :]))
-    at = m[:, None] * N + n[None, :]
-    keep = tl.rand(seed, at) > 0.1
-    tl.store(c + at, tl.where(keep, acc / 0.9, 0.0).to(tl.float16))
-    tl.store(mask + at, keep.to(tl.int8))
-
-
-@triton.jit
 def attention(q, k, v, o, blocks, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
     m, n, d = tl.arange(0, M), tl.arange(0, N), tl.arange(0, D)
     qs = tl.load(q + m[:, None] * D + d[None, :])
@@ -163,7 +153,6 @@ def linear_attention(q, k, v, o, blocks, M: tl.constexpr, N: tl.constexpr, D: tl
 
 TYPES = {
     batched_dot: {"a": "*fp16", "b": "*fp16", "c": "*fp32"},
-    dropout: {"a": "*fp16", "b": "*fp16", "c": "*fp16", "mask": "*i8", "seed": "i32"},
     attention: {**dict.fromkeys("qkvo", "*fp16"), "blocks": "i32"},
     linear_attention: {**dict.fromkeys("qkvo", "*fp16"), "blocks": "i32"},
 }
@@ -208,15 +197,9 @@ def test_a_word_that_more_registers_hold_is_not_spilled(sizes: tuple[int, ...], 
     assert (report.outcome, stack(kernel), report.remarks) == (Outcome.CONVERTED, 0, ())
 
 
-@pytest.mark.parametrize(
-    ("kernel", "sizes", "arch", "warps"),
-    [(dropout, {"M": 64, "N": 64, "K": 64}, 90, 2), (linear_attention, {"M": 64, "N": 64, "D": 64}, 80, 16)],
-)
-def test_a_kernel_that_spills_much_is_assembled_thrice_at_most(
-    monkeypatch: pytest.MonkeyPatch, kernel: Any, sizes: dict[str, int], arch: int, warps: int
-) -> None:
+def test_a_kernel_that_spills_much_is_assembled_thrice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it is, with more registers, and stock Triton's; and what is taken spills no more than that."""
-    given = kernel, sizes, GPUTarget("cuda", arch, 32), warps
+    given = linear_attention, {"M": 64, "N": 64, "D": 64}, GPUTarget("cuda", 80, 32), 16
     assembled: list[Any] = []
     make_cubin = CUDABackend.make_cubin
 
@@ -231,25 +214,14 @@ def test_a_kernel_that_spills_much_is_assembled_thrice_at_most(
     assert stack(taken) <= stack(stock)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "sizes", "arch"),
-    [
-        (attention, (64, 64, 128), "gfx90a"),
-        (linear_attention, (64, 32, 64), "gfx942"),
-        (linear_attention, (64, 32, 64), "gfx950"),
-    ],
-)
-def test_on_amd_what_is_taken_has_hardly_more_on_the_stack(
-    kernel: Any, sizes: tuple[int, ...], arch: str
-) -> None:
-    given = kernel, dict(zip("MND", sizes, strict=True)), GPUTarget("hip", arch, 64), 16
-    stock = stack(spilling(*given))
-    alone, _ = with_plugin(*given, occupancy=False)
-    if stack(alone) <= stock + SLACK and installed_release() < (3, 9):
-        pytest.skip("with this Triton's LLVM the kernel spills nothing more, so it is not compared")
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_on_amd_what_is_taken_has_hardly_more_on_the_stack(arch: str) -> None:
+    given = linear_attention, {"M": 64, "N": 32, "D": 64}, GPUTarget("hip", arch, 64), 16
     taken, report = with_plugin(*given)
-    assert stack(alone) > stock + SLACK, "it is compared"
-    assert stack(taken) <= stock + SLACK
+    if "compare" not in report.seconds and installed_release() < (3, 9):
+        pytest.skip("with this Triton's LLVM the kernel spills nothing more, so it is not compared")
+    assert report.outcome is Outcome.LEFT, "ours would have more"
+    assert stack(taken) <= stack(spilling(*given)) + SLACK
     assert "compare" in report.seconds
 
 
