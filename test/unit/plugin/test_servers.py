@@ -77,7 +77,7 @@ def says(program: str, variables: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("value", [None, "", "0"])
+@pytest.mark.parametrize("value", [None, "", "0", "off"])
 def test_unless_it_is_asked_for_nothing_happens(
     group: str, value: str | None, installed: dict[str, str]
 ) -> None:
