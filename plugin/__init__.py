@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from triton_linear.decisions import DecisionWarning
     from triton_linear.environment import EnvironmentWarning
     from triton_linear.hook import enabled, install, uninstall
+    from triton_linear.passes.user_passes import PassError, ttgir_pass
     from triton_linear.report import FallbackWarning, LimitWarning, Report, ReportWarning, last_report
-    from triton_linear.user_passes import PassError, ttgir_pass
 
 __version__ = "0.2.0"
 
@@ -28,7 +28,7 @@ _NAMES = {
     "environment": ("EnvironmentWarning",),
     "hook": ("enabled", "install", "uninstall"),
     "report": ("FallbackWarning", "LimitWarning", "Report", "ReportWarning", "last_report"),
-    "user_passes": ("PassError", "ttgir_pass"),
+    "passes.user_passes": ("PassError", "ttgir_pass"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -85,7 +85,7 @@ def _value(option: Field[Any], text: str | None) -> object:
             raise ValueError(f"option '{option.name}' has no value")
         if isinstance(option.default, str):
             return text  # `Options` checks it
-        from triton_linear import user_passes
+        from triton_linear.passes import user_passes
 
         return user_passes.parse(text)
     is_bool = isinstance(option.default, bool)
@@ -102,7 +102,7 @@ def _value(option: Field[Any], text: str | None) -> object:
 
 def text_of(options: Options) -> str:
     """The text that `parse` reads as `options`."""
-    from triton_linear import user_passes
+    from triton_linear.passes import user_passes
     from triton_linear.setting import PUBLIC
 
     words = []

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 from triton_linear.dialect.interfaces import Metadata
+from triton_linear.passes.user_passes import PassError
 from triton_linear.report import FallbackWarning
 from triton_linear.setting import Setting
-from triton_linear.user_passes import PassError
 
 
 class UnknownTarget(ValueError):

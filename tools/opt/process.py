@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from triton_linear.passes.framework.base import Pass
     from triton_linear.passes.framework.run import PipelineRun
     from triton_linear.passes.options import PipelineOptions
+    from triton_linear.passes.user_passes import UserPass
     from triton_linear.tools.opt.printing import IRPrinter
-    from triton_linear.user_passes import UserPass
 
 
 @dataclass(frozen=True)

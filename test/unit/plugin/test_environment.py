@@ -15,7 +15,8 @@ from plugin_processes import STARTUP, run
 from plugin_support import fresh_plugin
 
 import triton_linear
-from triton_linear import environment, user_passes
+from triton_linear import environment
+from triton_linear.passes import user_passes
 from triton_linear.setting import Options
 
 __all__ = ["fresh_plugin"]

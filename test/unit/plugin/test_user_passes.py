@@ -24,14 +24,15 @@ from triton.compiler import make_backend
 from triton.runtime.jit import MockTensor
 
 import triton_linear
-from triton_linear import environment, hook, user_passes
+from triton_linear import environment, hook
 from triton_linear.dialect import bridge
 from triton_linear.inductor import Job
+from triton_linear.passes import user_passes
+from triton_linear.passes.user_passes import PassError, UserPass
 from triton_linear.report import FallbackWarning, Outcome, Report
 from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
 from triton_linear.tools.opt import command as opt
-from triton_linear.user_passes import PassError, UserPass
 
 __all__ = ["fake_driver"]
 
