@@ -360,13 +360,25 @@ def test_the_workflow_makes_what_there_is() -> None:
 
 
 def test_every_result_has_its_command() -> None:
-    """bench/README.md has each page under bench/results, and the modules that it names are there."""
+    """bench/README.md has each page under bench/results."""
     page = (ROOT / "bench" / "README.md").read_text()
     results = {path.name for path in (ROOT / "bench" / "results").rglob("*.md")}
     assert sorted(name for name in results if name not in page) == []
-    for module in re.findall(r"-m (bench(?:\.\w+)+)", page):
-        path = ROOT / module.replace(".", "/")
-        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_modules_and_files_that_are_named_are_there(path: Path) -> None:
+    """Those that `python` runs, and Python files of this package by their place in it."""
+    text = " ".join(path.read_text().split())
+    for module in re.findall(r"python -m (bench(?:\.\w+)*)", text):
+        place = ROOT / module.replace(".", "/")
+        assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), module
+    for file in re.findall(r"python ((?:bench|test|examples|docs)/[\w/]+\.py)", text):
+        assert (ROOT / file).exists(), file
+    for file in re.findall(
+        r"`((?:dialect|lowering|passes|plugin|tools|gluon|examples|bench)/[\w/]+\.\w+)`", text
+    ):
+        assert (ROOT / file).exists(), file
 
 
 def test_the_tests_that_show_faults_are_there() -> None:
