@@ -8,12 +8,15 @@ import importlib
 import io
 import itertools
 import json
+import math
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -322,6 +325,51 @@ def test_the_readme_is_short() -> None:
     assert (ROOT / picture).stat().st_size <= 100_000
     (figures,) = (table for table in re.findall(r"(?:^\|.*\n)+", readme, re.M) if "---:" in table)
     assert len(figures.splitlines()) <= 2 + 10
+
+
+def test_the_figures_of_the_readme() -> None:
+    """Each row is what the results say that it names."""
+    results = ROOT / "bench" / "results" / "3.9.0"
+
+    def cases(file: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads((results / file).read_text())["cases"]
+        return found
+
+    def launches(file: str, contest: bool) -> list[tuple[str, list[float]]]:
+        measured = [
+            (one["case"], each)
+            for one in cases(file)
+            for each in (one.get("measured") or {}).get("kernels", [])
+        ]
+        sides = [
+            (case, each.get("beside", {}).get("contest", {}) if contest else each) for case, each in measured
+        ]
+        return [(case, side["ratio"]) for case, side in sides if "ratio" in side]
+
+    def row(count: str, ratios: Iterable[list[float]]) -> str:
+        """The cells of a row: how many, mean, least and most, and how many are surely below 0.98."""
+        lows, middles, highs = zip(*ratios, strict=True)
+        mean = math.exp(math.fsum(map(math.log, middles)) / len(middles))
+        shown = [
+            f"{one:.{0 if one > 10 else 1 if one > 2 else 2}f}" for one in (mean, min(middles), max(middles))
+        ]
+        shown[0] = f"{mean:.3f}" if mean < 1.02 else shown[0]
+        below = sum(one < 0.98 for one in highs)
+        return f"| {len(lows)} {count} | {shown[0]} | {shown[1]}, {shown[2]} | {below} |"
+
+    steps, models = launches("serving-steps.json", True), cases("contested/models.json")
+    kernels = [one for one in cases("contested/kernels.json") if not re.search(r"_\d+(x\d+)+$", one["name"])]
+    readme = (ROOT / "README.md").read_text()
+    for found in (
+        row("steps", [ratio for case, ratio in steps if "int4" in case]),
+        row("steps", [ratio for case, ratio in steps if "int4" not in case]),
+        row("steps", [one["step"]["ratio"]["free"] for one in models if "step" in one]),
+        row("launches", [ratio for _, ratio in launches("serving.json", True)]),
+        row("launches", [ratio for _, ratio in launches("contested/foreign.json", True)]),
+        row("kernels", [one["modes"]["contest"]["ratio"] for one in kernels]),
+        row("launches", [ratio for _, ratio in launches("serving.json", False)]),
+    ):
+        assert found in readme, found
 
 
 def test_the_picture_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
