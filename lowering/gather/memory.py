@@ -37,13 +37,13 @@ from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.plan.plans import (
     SECTOR,
     Access,
-    Cost,
     Index,
     MemorySide,
     Ranks,
     Rejected,
     SharedPlan,
 )
+from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners import shared_access
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.planners.exchange import Accesses, split_copies
@@ -91,42 +91,40 @@ def plan_gather_shared(
     if not plans:
         return Rejected(PLANNER, f"it takes more than the {target.max_shared_bytes} bytes of shared memory")
     busy = situation.busy(1 << warps)
-    return min(plans, key=lambda plan: cost_of_gather_shared(plan, element, target, 1 << warps).expected(busy))
+
+    def clocks(plan: SharedPlan) -> float:
+        return work_of_indexed_loads(plan, element, target).cost(target.costs, 1 << warps).expected(busy)
+
+    return min(plans, key=clocks)
 
 
-def cost_of_gather_shared(plan: SharedPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
-    """Count the instructions of one warp, with the mean wavefronts of loads at random indices; clocks by the
-    target's table.
+def work_of_indexed_loads(plan: SharedPlan, element: ElementType, target: Target) -> Work:
+    """The instructions of one warp, with the mean wavefronts of loads at random indices.
 
-    `wavefronts` is rounded up. `alu` counts packing and addresses, after the compiler.
+    `alu` counts packing and addresses, after the compiler.
     """
     assert plan.index is not None
-    table, loads = target.costs, plan.load.accesses
+    loads = plan.load.accesses
     each = _conflicts(plan, target) * plan.store.wavefronts(STORE, plan.element_bytes, target)
     stores = plan.store.accesses * each
     fetched = _mean_wavefronts(
         plan.load.columns[: target.lanes.bit_length() - 1], plan.index.columns, plan.element_bytes, target
     )
-    busy = (stores + loads * fetched) * table.wavefront
     parts = 2 if element.bits == 64 else 1
     words = max(1, plan.source_registers // plan.per_word)
     packing = words * (plan.per_word - 1) if plan.store.access_bytes >= 4 else 0
     alu = len(stored_words(plan).steps) * parts + packing + loads * _operations(plan.index.columns, target)
     if plan.ranks is not None:
         alu += loads * operations_of(plan.index.ranks)
-    far = _far_sectors(plan, plan.index, target) * table.far_sector
-    barrier = table.warp_barrier if plan.scope == "warp" else table.cta_barrier
-    clocks = table.clocks(busy, alu, far=far) + plan.barriers * barrier
-    stops = 0.0 if plan.scope == "warp" else plan.barriers * table.barrier_wait
-    latency = table.alone * (warps * busy + alu * table.lone_alu) + stops
-    latency += table.memory_wait * len(plan.load.rounds) + table.lone_access * plan.accesses
-    return Cost(
-        clocks,
-        latency,
+    inside = plan.barriers if plan.scope == "warp" else 0
+    return Work(
         alu=alu,
-        wavefronts=round(stores + loads * fetched + 0.499),
-        barriers=plan.barriers,
-        scratch_bytes=plan.scratch_bytes,
+        wavefronts=stores + loads * fetched,
+        far_sectors=_far_sectors(plan, plan.index, target),
+        rounds=len(plan.load.rounds),
+        accesses=plan.accesses,
+        warp_barriers=inside,
+        barriers=plan.barriers - inside,
     )
 
 

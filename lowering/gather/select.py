@@ -23,20 +23,20 @@ from dataclasses import replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.gather.memory import (
-    cost_of_gather_shared,
     plan_gather_shared,
     plan_row_major,
     with_merged_stores,
+    work_of_indexed_loads,
 )
 from triton_linear.lowering.gather.shuffles import (
-    cost_of_gather,
-    cost_of_instructions,
     operations_of,
     plan_gather,
+    work_of_gather,
 )
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan
+from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
@@ -75,13 +75,13 @@ def select_gather(
 
 def cost_of(plan: AnyGatherPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
     """The modelled cost of a plan for one warp, with spills."""
-    if isinstance(plan, SharedPlan):
-        return _with_spills(
-            cost_of_gather_shared(plan, element, target, warps), _registers_needed(plan, element), target, warps
-        )
-    return _with_spills(
-        cost_of_gather(plan, element, target, warps), _registers_needed(plan, element), target, warps
+    work = (
+        work_of_indexed_loads(plan, element, target)
+        if isinstance(plan, SharedPlan)
+        else work_of_gather(plan, element, target)
     )
+    cost = work.cost(target.costs, warps, plan.scratch_bytes)
+    return _with_spills(cost, _registers_needed(plan, element), target, warps)
 
 
 def _registers_needed(plan: AnyGatherPlan, element: ElementType) -> int:
@@ -134,7 +134,7 @@ def stock_cost(
             found = max(1, operations_of(ours.lane_by_index)) + (target.vendor == "amd")
             found += operations_of(ours.choice_by_index) if others else 0
         alu = results * (found + others * (1 + parts)) + held * (element.per_word > 1)
-        cost = cost_of_instructions((results << column) * parts, alu, target, warps)
+        cost = Work((results << column) * parts, alu, waits=1).cost(target.costs, warps)
         return _with_spills(
             cost, held * parts + max(results * parts, results * (1 + (column > 0))), target, warps
         )

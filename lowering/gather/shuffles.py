@@ -37,7 +37,8 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import Columns, GatheredWord, GatherPlan
-from triton_linear.lowering.plan.plans import Cost, Rejected
+from triton_linear.lowering.plan.plans import Rejected
+from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
@@ -76,8 +77,8 @@ def plan_gather(
     return best
 
 
-def cost_of_gather(plan: GatherPlan, element: ElementType, target: Target, warps: int = 4) -> Cost:
-    """Count the instructions of one warp; clocks and latency by the target's table.
+def work_of_gather(plan: GatherPlan, element: ElementType, target: Target) -> Work:
+    """The instructions of one warp.
 
     Shuffles are counted exactly. `alu` counts selects, permutes, packing and the computation of lane and
     choice, after the compiler: it merges an `and` with the `xor` or the comparison behind it.
@@ -86,7 +87,7 @@ def cost_of_gather(plan: GatherPlan, element: ElementType, target: Target, warps
     groups = {group for wanted in plan.wanted for group in plan.groups(wanted)}
     packing = len(groups) * max((1 << plan.packed) - 1, int(element.per_word > 1))
     alu = len(plan.wanted) * placing_instructions(plan, target) + packing + plan.selects * parts + plan.permutes
-    return cost_of_instructions(plan.shuffles * parts, alu, target, warps)
+    return Work(plan.shuffles * parts, alu, waits=1)
 
 
 def placing_instructions(plan: GatherPlan, target: Target) -> int:
@@ -154,17 +155,8 @@ def shift_distances(columns: Columns) -> set[int]:
     }
 
 
-def cost_of_instructions(shuffles: int, alu: int, target: Target, warps: int) -> Cost:
-    """The cost of shuffles and other instructions for one of `warps` warps, with the latency of one result."""
-    table = target.costs
-    busy = shuffles * max(table.lone_shuffle, warps * table.shuffle) + alu * table.lone_alu
-    wait = table.shuffle_wait if shuffles else table.select_wait
-    clocks = table.clocks(shuffles * table.shuffle, alu)
-    return Cost(clocks, table.alone * busy + wait, shuffles=shuffles, alu=alu)
-
-
 def _clocks(plan: GatherPlan, element: ElementType, target: Target) -> float:
-    return cost_of_gather(plan, element, target).clocks
+    return work_of_gather(plan, element, target).clocks(target.costs)
 
 
 def operations_of(columns: Columns) -> int:

@@ -21,6 +21,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost
+from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between
 from triton_linear.lowering.target.lanes import SWAP, moves_by_vectors, native_exchanges
 from triton_linear.lowering.target.phases import LOAD, STORE
@@ -202,14 +203,13 @@ class Bounds:
         if reach == Reach.THREAD and not bits:
             return {"registers": Cost()}
         element, target = self.element, self.target
-        table = target.costs
         warps = 1 << warp_bits
         words = (1 << held) * element.memory_bytes / 4
         stored = (element.memory_bytes << self.bits) / (target.lanes << warp_bits + block_bits) / 4
-        across = _shared((stored, words), warps, target, table.cta_barrier, True, joined)
+        across = _shared((stored, words), warps, target, True, joined)
         if reach > Reach.WARP:
             return {"cta-shared": across}
-        by_planner = {"warp-shared": _shared((stored, words), warps, target, table.warp_barrier, False, joined)}
+        by_planner = {"warp-shared": _shared((stored, words), warps, target, False, joined)}
         by_planner["cta-shared"] = across
         made = max(1.0, words)
         if reach == Reach.THREAD:
@@ -256,30 +256,25 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
 
 def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType, target: Target) -> Cost:
     """The bound for shuffles and selects; up to half of the selects may be replacements, on another pipe."""
-    table = target.costs
     if shuffles:
         shuffles = max(element.memory_bytes / 4, 1.0, shuffles)
     alu = beside = selects / 2
     if not target.replaces_beside_selects:
         alu, beside = selects, 0.0
-    wait = table.shuffle_wait if shuffles else table.select_wait
-    busy = table.alone * (shuffles * max(table.lone_shuffle, warps * table.shuffle) + alu * table.lone_alu)
-    busy += table.alone_beside * beside * table.lone_alu
-    return Cost(table.clocks(shuffles * table.shuffle, alu, beside), busy + wait)
+    return Work(shuffles, alu, beside, waits=1).cost(target.costs, warps)
 
 
-def _shared(
-    sides: tuple[float, float], warps: int, target: Target, barrier: float, meets: bool, joined: bool
-) -> Cost:
-    """The bound of an exchange through shared memory; `sides`: words that a thread stores, and that it
-    loads."""
-    table = target.costs
+def _shared(sides: tuple[float, float], warps: int, target: Target, meets: bool, joined: bool) -> Cost:
+    """The bound of an exchange through shared memory; `sides`: words that a thread stores, and that it loads.
+    meets: warps meet at a barrier."""
     stored, loaded = sides
     wavefronts = sum(
         max(1.0, side * 4 * target.lanes / target.most_bytes(kind))
         for kind, side in ((STORE, stored), (LOAD, loaded / 2 if joined else loaded))
     )
     accesses = sum(max(1.0, side * 4 / target.max_access_bytes) for side in sides)
-    latency = table.alone * warps * wavefronts * table.wavefront
-    latency += table.memory_wait + table.lone_access * accesses + (table.barrier_wait if meets else 0.0)
-    return Cost(wavefronts * table.wavefront + barrier, latency)
+    barriers = int(meets)
+    work = Work(
+        wavefronts=wavefronts, rounds=1, accesses=accesses, warp_barriers=1 - barriers, barriers=barriers
+    )
+    return work.cost(target.costs, warps)

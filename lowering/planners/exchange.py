@@ -19,7 +19,8 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import CLUSTER, Access, Cost, MemorySide, Ranks, SharedPlan
+from triton_linear.lowering.plan.plans import CLUSTER, Access, MemorySide, Ranks, SharedPlan
+from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.fragments import Fragment, matrix_fragment
 from triton_linear.lowering.planners.placement import (
     Exchange,
@@ -36,64 +37,66 @@ from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
 
-def cost_of_shared(plan: SharedPlan, target: Target) -> Cost:
-    """Count the instructions of one warp; clocks by the target's table."""
+def work_of_exchange(plan: SharedPlan, target: Target) -> Work:
+    """The instructions of one warp."""
     parts = 2 if plan.element_bytes == 8 else 1
-    return _cost(plan, (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts, target)
+    return _work(plan, (len(stored_words(plan).steps) + len(loaded_words(plan).steps)) * parts, target)
 
 
 def cheapest(
     plans: Iterable[SharedPlan], target: Target, below: float = math.inf
-) -> tuple[SharedPlan, Cost] | None:
-    """The plan of the fewest clocks, and its cost; None if none takes less than `below` clocks.
+) -> tuple[SharedPlan, Work] | None:
+    """The plan of the fewest clocks, and its work; None if none takes less than `below` clocks.
 
     Of equal plans, one whose matrix accesses move words wins; then, of plans that load from other CTAs, the one
     with the fewest loads, then the fewest stores; then the first. Packing words is the slowest part of
     planning. So plans are tried in the order of their cost without packing, and the search ends at the first
     whose cost without packing is too high.
     """
-    bare = [(_cost(plan, 0, target).clocks, number, plan) for number, plan in enumerate(plans)]
+    bare = [(_work(plan, 0, target).clocks(target.costs), number, plan) for number, plan in enumerate(plans)]
     best = None
     least: tuple[float, tuple[int, ...], int] = below, (), -1
     for clocks, number, plan in sorted(bare, key=lambda entry: entry[:2]):
         if clocks > least[0]:
             break
-        cost = cost_of_shared(plan, target)
+        work = work_of_exchange(plan, target)
+        taken = work.clocks(target.costs)
         far = () if plan.ranks is None else (plan.load.accesses, plan.store.accesses)
         words = any(moves_words(side.matrix) for side in (plan.load, plan.store))
         order = (not words, *far)
-        if (cost.clocks, order, number) < least:
-            best, least = (plan, cost), (cost.clocks, order, number)
+        if (taken, order, number) < least:
+            best, least = (plan, work), (taken, order, number)
     return best
 
 
-def _cost(plan: SharedPlan, alu: int, target: Target) -> Cost:
-    """The cost of a plan that makes the words of its accesses with `alu` instructions."""
+def _work(plan: SharedPlan, alu: int, target: Target) -> Work:
+    """The work of a plan that makes the words of its accesses with `alu` instructions."""
     wavefronts = sum(
         len(accesses) * side.wavefronts(kind, plan.element_bytes, target, plan.ranks is None)
         for kind, side in ((STORE, plan.store), (LOAD, plan.load))
         for accesses in side.rounds
     )
-    shuffles = beside = 0
+    shuffles = beside = waits = 0
     for stage in (plan.before, plan.after):
         if stage is not None:
+            waits += stage.phases
             moving, passes = stage.moving(target)
             shuffles += passes
             beside += stage.replacements
             alu += stage.gathers - stage.replacements + moving
-    costs = target.costs
-    barrier = costs.warp_barrier if plan.scope == "warp" else costs.cta_barrier
+    inside = plan.barriers if plan.scope == "warp" else 0
     first = int(target.waits_before_stores and plan.stores_apart)
-    memory = wavefronts * costs.wavefront + shuffles * costs.shuffle
-    far = plan.far_sectors(target.lanes) * costs.far_sector
-    return Cost(
-        costs.clocks(memory, alu, beside, far) + plan.barriers * barrier + first * costs.warp_barrier,
-        shuffles=shuffles,
-        alu=alu,
-        beside=beside,
-        wavefronts=wavefronts,
-        barriers=plan.barriers + first,
-        scratch_bytes=plan.scratch_bytes,
+    return Work(
+        shuffles,
+        alu,
+        beside,
+        wavefronts,
+        plan.far_sectors(target.lanes),
+        waits,
+        len(plan.load.rounds),
+        plan.accesses,
+        inside + first,
+        plan.barriers - inside,
     )
 
 

@@ -21,20 +21,19 @@ from triton_linear.lowering.plan.plans import (
     RegisterPlan,
     Rejected,
     Selection,
-    SharedPlan,
     ShufflePlan,
 )
 from triton_linear.lowering.planners.bound import LowerBound, least_cost
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, conversion
+from triton_linear.lowering.planners.exchange import work_of_exchange
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
 from triton_linear.lowering.planners.shared import (
-    cost_of_shared,
     plan_cta_shared,
     plan_warp_shared,
     plans_across_ctas,
     with_ranks_as_warps,
 )
-from triton_linear.lowering.planners.shuffle import cost_of_shuffle, plan_shuffle
+from triton_linear.lowering.planners.shuffle import plan_shuffle, work_of_shuffles
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
@@ -174,24 +173,9 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
     """The modelled cost of `plan`, with the latency of a CTA of `warps` warps."""
     if isinstance(plan, NoOpPlan | RegisterPlan | FreePlan):
         return Cost()
-    found = (
-        cost_of_shared(plan, target) if isinstance(plan, SharedPlan) else cost_of_shuffle(plan, element, target)
-    )
-    table = target.costs
-    # Each of four warps has a scheduler of its own; all warps share the memory pipe.
-    moving = found.shuffles * max(table.lone_shuffle, warps * table.shuffle)
-    busy = table.alone * (moving + found.alu * table.lone_alu)
-    busy += table.alone_beside * found.beside * table.lone_alu
-    wait = table.shuffle_wait if found.shuffles else table.select_wait
     if isinstance(plan, ShufflePlan):
-        return replace(found, latency=busy + wait * plan.phases)
-    phases = sum(stage.phases for stage in (plan.before, plan.after) if stage is not None)
-    rounds = zip(plan.store.rounds, plan.load.rounds, strict=True)
-    waits = [table.memory_wait + table.lone_access * (len(stores) + len(loads)) for stores, loads in rounds]
-    busy += table.alone * warps * found.wavefronts * table.wavefront
-    stops = 0.0 if plan.scope == "warp" else plan.barriers * table.barrier_wait
-    latency = busy + sum(waits) + stops + phases * wait
-    return replace(found, latency=latency)
+        return work_of_shuffles(plan, element, target).cost(target.costs, warps)
+    return work_of_exchange(plan, target).cost(target.costs, warps, plan.scratch_bytes)
 
 
 def _moving_plans(

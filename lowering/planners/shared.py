@@ -27,7 +27,8 @@ from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import CLUSTER, Cost, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan.plans import CLUSTER, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import (
     HARDWARE_DIMS,
     Conversion,
@@ -36,14 +37,13 @@ from triton_linear.lowering.planners.conversion import (
     Reach,
     between,
 )
-from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
+from triton_linear.lowering.planners.exchange import cheapest, exchange_plans, work_of_exchange
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
 
 __all__ = [
-    "cost_of_shared",
     "plan_by_vectors",
     "plan_cta_shared",
     "plan_warp_shared",
@@ -120,28 +120,29 @@ def _misfit(conv: Conversion, reach: Reach) -> str | None:
 def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, limit: int) -> SharedPlan:
     """The cheapest exchange, with shuffles before or after it if accesses below a word cost more than these."""
 
-    def direct(source: Hardware, destination: Hardware, below: float) -> tuple[SharedPlan, Cost] | None:
+    def direct(source: Hardware, destination: Hardware, below: float) -> tuple[SharedPlan, Work] | None:
         plans = exchange_plans(scope, _exchange(scope, source, destination), element, target, limit)
         return cheapest(plans, target, below)
 
     found = direct(conv.src, conv.dst, math.inf)
     assert found is not None  # `exchange_plans` yields one at least
-    (best, least), held, wanted = found, conv.src, conv.dst
+    (best, work), held, wanted = found, conv.src, conv.dst
+    least = work.clocks(target.costs)
     # Matrix instructions move half-words, so that one exchange suffices; without them bytes take two.
     for _ in range(element.per_word.bit_length() - 1):
         if not _is_narrow(best):
             break
         for source, destination in list(_with_common_register(held, wanted)):
-            found = direct(source, destination, least.clocks)
+            found = direct(source, destination, least)
             if found is None:
                 continue  # the shuffles would come on top
             before = _shuffles_between(conv.src, source, element, target)
             after = _shuffles_between(destination, conv.dst, element, target)
             plan = replace(found[0], before=before, after=after)
-            cost = cost_of_shared(plan, target)
-            if cost.clocks < least.clocks:
-                best, least, held, wanted = plan, cost, source, destination
-                if _needs_no_other(plan, cost, limits.EXCHANGE_PERMUTES):
+            work = work_of_exchange(plan, target)
+            if (taken := work.clocks(target.costs)) < least:
+                best, least, held, wanted = plan, taken, source, destination
+                if _needs_no_other(plan, work, limits.EXCHANGE_PERMUTES):
                     return plan
     return best
 
@@ -190,11 +191,11 @@ def _is_narrow(plan: SharedPlan) -> bool:
     return min(plan.store.access_bytes, plan.load.access_bytes) < 4
 
 
-def _needs_no_other(plan: SharedPlan, cost: Cost, permutes: int) -> bool:
+def _needs_no_other(plan: SharedPlan, work: Work, permutes: int) -> bool:
     """True if stores and loads move words, with at most `permutes` permutes for each shuffle and one for each
     word."""
     words = min(plan.source_registers, len(plan.outputs)) // plan.per_word
-    return not _is_narrow(plan) and cost.alu <= permutes * cost.shuffles + words
+    return not _is_narrow(plan) and work.alu <= permutes * work.shuffles + words
 
 
 def _shuffles_between(a: Hardware, b: Hardware, element: ElementType, target: Target) -> ShufflePlan | None:

@@ -16,8 +16,9 @@ from dataclasses import replace
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import Cost, Rejected, ShufflePlan
+from triton_linear.lowering.plan.plans import Rejected, ShufflePlan
 from triton_linear.lowering.plan.words import TooLong, WordBuilder, with_replacements
+from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, between
 from triton_linear.lowering.planners.phase import Blocks, entangled, phases
 from triton_linear.lowering.target.lanes import native_exchanges
@@ -41,7 +42,7 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
         state = _after_native_exchanges(_State.of(conv.src, element.per_word), conv.dst, bits)
         native = None if state is None else _plan_without_replacements(state, conv.dst)
         if native is not None:
-            best = min(best, native, key=lambda plan: cost_of_shuffle(plan, element, target).clocks)
+            best = min(best, native, key=lambda plan: clocks_of_shuffles(plan, element, target))
     if not target.replaces_beside_selects:
         return best
     # The pipe of replacements may be busy with the rest of the kernel, so they must save `Policy.replacing`.
@@ -49,16 +50,15 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
         return best
     given = max(1, best.source_registers // best.slots)
     beside = replace(best, steps=with_replacements(best.steps, best.outputs, given))
-    clocks, less = (cost_of_shuffle(plan, element, target).clocks for plan in (best, beside))
+    clocks, less = (clocks_of_shuffles(plan, element, target) for plan in (best, beside))
     return beside if clocks > target.policy.replacing * less else best
 
 
 def may_pay_to_replace(plan: ShufflePlan, element: ElementType, target: Target) -> bool:
     """True if replacements would pay, were half of the selects and permutes replaced, which is the most."""
-    cost = cost_of_shuffle(plan, element, target)
-    half = cost.alu / 2
-    lower_bound = target.costs.clocks(cost.shuffles * target.costs.shuffle, half, half)
-    return cost.clocks > target.policy.replacing * lower_bound
+    work, table = work_of_shuffles(plan, element, target), target.costs
+    least = replace(work, alu=work.alu / 2, beside=work.alu / 2)
+    return work.clocks(table) > target.policy.replacing * least.clocks(table)
 
 
 def _plan_without_replacements(state: _State, wanted: Hardware) -> ShufflePlan | None:
@@ -84,14 +84,18 @@ def _after_native_exchanges(state: _State, wanted: Hardware, bits: Collection[in
         state = after
 
 
-def cost_of_shuffle(plan: ShufflePlan, element: ElementType, target: Target) -> Cost:
-    """Count the instructions of one warp; clocks by the target's table."""
+def work_of_shuffles(plan: ShufflePlan, element: ElementType, target: Target) -> Work:
+    """The instructions of one warp."""
     parts = 2 if element.bits == 64 else 1
     moving, shuffles = plan.moving(target)
-    shuffles, beside = shuffles * parts, plan.replacements * parts
-    alu = (plan.gathers + moving) * parts - beside
-    clocks = target.costs.clocks(shuffles * target.costs.shuffle, alu, beside)
-    return Cost(clocks, shuffles=shuffles, alu=alu, beside=beside)
+    beside = plan.replacements
+    alu = plan.gathers + moving - beside
+    return Work(shuffles * parts, alu * parts, beside * parts, waits=plan.phases)
+
+
+def clocks_of_shuffles(plan: ShufflePlan, element: ElementType, target: Target) -> float:
+    """Clocks of one warp among enough others."""
+    return work_of_shuffles(plan, element, target).clocks(target.costs)
 
 
 @dataclass(frozen=True, slots=True)

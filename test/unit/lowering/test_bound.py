@@ -15,10 +15,10 @@ from triton_linear.lowering.plan.plans import ShufflePlan
 from triton_linear.lowering.plan.words import with_replacements
 from triton_linear.lowering.planners.bound import BoundedSide, least_cost, relation
 from triton_linear.lowering.planners.conversion import Hardware, between, reach_between
-from triton_linear.lowering.planners.exchange import cheapest, cost_of_shared, exchange_plans
+from triton_linear.lowering.planners.exchange import cheapest, exchange_plans, work_of_exchange
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.select import candidates, select
-from triton_linear.lowering.planners.shuffle import cost_of_shuffle, may_pay_to_replace, plan_shuffle
+from triton_linear.lowering.planners.shuffle import clocks_of_shuffles, may_pay_to_replace, plan_shuffle
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.steps import Pick
 from triton_linear.lowering.target.targets import target
@@ -108,9 +108,9 @@ def test_the_exchange_chosen_is_the_first_of_the_cheapest(name):
         plans = list(exchange_plans("cta", exchange, element, gpu, gpu.scratch_bytes))
         several += len(plans) > 1
         words = [{plan.load.matrix, plan.store.matrix} & {"ldmatrix", "stmatrix"} for plan in plans]
-        clocks = [cost_of_shared(plan, gpu).clocks for plan in plans]
+        clocks = [work_of_exchange(plan, gpu).clocks(gpu.costs) for plan in plans]
         best = plans[min(range(len(plans)), key=lambda number: (clocks[number], not words[number]))]
-        assert cheapest(iter(plans), gpu) == (best, cost_of_shared(best, gpu))
+        assert cheapest(iter(plans), gpu) == (best, work_of_exchange(best, gpu))
         assert cheapest(iter(plans), gpu, min(clocks)) is None
         assert cheapest(iter(plans), gpu, min(clocks) * 1.001)[0] == best
     assert several or not gpu.load_matrix
@@ -129,8 +129,8 @@ def test_no_selects_are_replaced_where_that_cannot_pay(name):
             plan, steps=tuple(replace(s, replaces=False) if isinstance(s, Pick) else s for s in plan.steps)
         )
         beside = replace(bare, steps=with_replacements(bare.steps, bare.outputs, given))
-        pays = cost_of_shuffle(bare, element, gpu).clocks > gpu.policy.replacing * (
-            cost_of_shuffle(beside, element, gpu).clocks
+        pays = clocks_of_shuffles(bare, element, gpu) > gpu.policy.replacing * (
+            clocks_of_shuffles(beside, element, gpu)
         )
         replaced += pays
         assert may_pay_to_replace(bare, element, gpu) or not pays

@@ -11,9 +11,9 @@ import pytest
 from gather_cases import TARGETS, Case, emit_gather, in_cluster, layout, random_gather
 
 from triton_linear.lowering.emit.gathers import GatherSignature
-from triton_linear.lowering.gather.memory import cost_of_gather_shared, plan_gather_shared, plan_row_major
+from triton_linear.lowering.gather.memory import plan_gather_shared, plan_row_major, work_of_indexed_loads
 from triton_linear.lowering.gather.select import cost_of, is_warp_local, select_gather, stock_cost
-from triton_linear.lowering.gather.shuffles import cost_of_gather, lane_shift, plan_gather
+from triton_linear.lowering.gather.shuffles import lane_shift, plan_gather, work_of_gather
 from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
@@ -54,7 +54,7 @@ def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
         verdict = run(case, plan, gpu, number)
         assert verdict.ok, (case, plan.summary(), verdict.examples[:2])
         parts = 2 if case.element.bits == 64 else 1
-        counted, taken = verdict.counts, cost_of_gather(plan, case.element, gpu)
+        counted, taken = verdict.counts, work_of_gather(plan, case.element, gpu)
         assert counted.shuffles == taken.shuffles == plan.shuffles * parts
         assert dict(counted.alu).get("select", 0) == plan.selects * parts
         assert dict(counted.alu).get("permute", 0) == plan.permutes
@@ -94,7 +94,7 @@ def test_code_through_memory_takes_what_numpy_does(name: str) -> None:
         kinds["wide"] += plan.store.access_bytes > max(4, plan.element_bytes)
         kinds["copies"] += plan.load.accesses < len(plan.outputs)
         kinds["mean"] += counted.wavefronts / case.warps
-        kinds["expected"] += cost_of_gather_shared(plan, case.element, gpu, case.warps).wavefronts
+        kinds["expected"] += work_of_indexed_loads(plan, case.element, gpu).wavefronts
     seldom = ("rounds",) if gpu.lanes == 32 else ()  # 64 lanes leave few registers to these tensors
     assert min(kinds[kind] for kind in ("cta", "warp", "split", "wide", "copies", *seldom)) > 0, kinds
     assert kinds["in conflict"] < 10
@@ -199,7 +199,7 @@ def test_lanes_on_the_axis_take_no_arithmetic_where_shuffles_keep_the_rest() -> 
     plan = planned(case, CUDA)
     assert isinstance(plan, GatherPlan)
     assert plan.kept_lanes == 0b11000
-    assert cost_of_gather(plan, F32, CUDA).alu == 0
+    assert work_of_gather(plan, F32, CUDA).alu == 0
     assert not run(case, plan, CUDA).counts.alu
 
 
@@ -426,11 +426,11 @@ def test_loads_are_priced_at_the_mean_of_random_indices() -> None:
     side = layout([(0, 1 << bit) for bit in range(10)], [(1 << bit, 0) for bit in range(5)], [], [32, 1024])
     plan = plan_gather_shared(side, side, 1, F32, Situation.on(CUDA))
     assert isinstance(plan, SharedPlan)
-    cost = cost_of_gather_shared(plan, F32, CUDA)
-    assert cost.wavefronts == plan.accesses  # every lane has a bank of its own
+    work = work_of_indexed_loads(plan, F32, CUDA)
+    assert work.wavefronts == plan.accesses  # every lane has a bank of its own
     old = plan_row_major(side, side, 1, F32, CUDA)
     assert isinstance(old, SharedPlan)
-    assert cost_of_gather_shared(old, F32, CUDA).wavefronts == pytest.approx((32 + 3.53) * 1024, rel=0.02)
+    assert work_of_indexed_loads(old, F32, CUDA).wavefronts == pytest.approx((32 + 3.53) * 1024, rel=0.02)
 
 
 def test_memory_pays_more_as_registers_on_the_axis_grow() -> None:

@@ -15,7 +15,7 @@ from gather_cases import Case, across_ctas, emit_gather
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.emit.gathers import GatherSignature
-from triton_linear.lowering.gather.memory import cost_of_gather_shared, plan_gather_shared
+from triton_linear.lowering.gather.memory import plan_gather_shared, work_of_indexed_loads
 from triton_linear.lowering.gather.request import OTHER_CTAS, stays_in_cta
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict
@@ -210,15 +210,9 @@ def test_a_gpu_without_clusters_has_none() -> None:
 
 def test_sectors_of_other_ctas_are_counted() -> None:
     """Half of the lanes ask the other CTA, which has 16 sectors: of them 10.2 are touched in the mean."""
-    far = GPU.costs.far_sector
-    cost = cost_of_gather_shared(planned(case_of()), F32, GPU, 2)
-    without = replace(GPU, costs=replace(GPU.costs, far_sector=0.0))
-    near = cost_of_gather_shared(planned(case_of()), F32, without, 2)
-    expected = 2 * 16 * (1 - (1 - 1 / 32) ** 32)
-    barriers = 2 * GPU.costs.cta_barrier
-    sectors = ((cost.clocks - barriers) ** 3 - (near.clocks - barriers) ** 3) ** (1 / 3) / far
-    assert sectors == pytest.approx(expected, rel=0.05)
-    assert cost.barriers == 2
+    work = work_of_indexed_loads(planned(case_of()), F32, GPU)
+    assert work.far_sectors == pytest.approx(2 * 16 * (1 - (1 - 1 / 32) ** 32), rel=0.05)
+    assert work.barriers == 2
 
 
 def without(text: str, line: str, number: int) -> str:
