@@ -38,49 +38,6 @@ def written(text: str, commutes: bool = True) -> tuple[Module, Operation, list[A
     return root, op, results
 
 
-def chain(root: Module, op: Operation) -> list[Operation]:
-    return [
-        inner
-        for inner in named(root, "tt.reduce", "tt.trans", "tt.reshape", "tt.split", "tt.join")
-        if inner != op
-    ]
-
-
-def test_the_proof_sees_results_that_are_swapped() -> None:
-    root, op, results = written(module("welford", ROWS, (16, 256), 1))
-    with pytest.raises(NotEquivalent, match="result 0 of a reduction would be another"):
-        proof.check(op, [results[1], results[0], results[2]])
-    assert root
-
-
-def test_the_proof_sees_an_axis_that_is_not_reduced() -> None:
-    root, op, results = written(module("sum", ROWS, (16, 256), 1))
-    last = results[0].owner.operation
-    with pytest.raises(NotEquivalent, match="result 0"):
-        proof.check(op, [last.operands[0]])
-    assert root
-
-
-def test_the_proof_sees_another_axis() -> None:
-    root, op, results = written(module("sum", ROWS, (16, 256), 1))
-    last = results[0].owner.operation
-    last.attributes["axis"] = IntegerAttr.get(last.attributes["axis"].type, 0)
-    with pytest.raises(NotEquivalent, match="result 0"):
-        proof.check(op, results)
-    assert root
-
-
-def test_the_proof_sees_another_order_of_dimensions() -> None:
-    root, op, results = written(module("sum", ROWS, (16, 256), 1))
-    (trans,) = [inner for inner in chain(root, op) if inner.name == "tt.trans"]
-    order = list(trans.attributes["order"])
-    swapped = [order[1], order[0], *order[2:]]
-    text = f"array<i32: {', '.join(map(str, swapped))}>"
-    trans.attributes["order"] = trans.attributes["order"].__class__.parse(text, root.context)
-    with pytest.raises(NotEquivalent, match="result 0"):
-        proof.check(op, results)
-
-
 def body(results: list[Any]) -> tuple[Operation, list[Any]]:
     """What the last reduction combines two elements by, and the elements."""
     (block,) = results[0].owner.operation.regions[0].blocks
@@ -101,54 +58,80 @@ def test_the_proof_sees_other_operands_in_a_region(places: tuple[int, int]) -> N
     assert root
 
 
-def test_the_proof_sees_another_region() -> None:
+def _another_axis(root: Module, op: Operation, results: list[Any]) -> list[Any]:
+    last = results[0].owner.operation
+    last.attributes["axis"] = IntegerAttr.get(last.attributes["axis"].type, 0)
+    return results
+
+
+def _another_order(root: Module, op: Operation, results: list[Any]) -> list[Any]:
+    (trans,) = named(root, "tt.trans")
+    first, second, *rest = list(trans.attributes["order"])
+    text = f"array<i32: {', '.join(map(str, (second, first, *rest)))}>"
+    trans.attributes["order"] = trans.attributes["order"].__class__.parse(text, root.context)
+    return results
+
+
+def _another_region(root: Module, op: Operation, results: list[Any]) -> list[Any]:
     """In the same module: types and attributes of another are others, whatever they say."""
-    root, op, results = written(module("xor", ROWS, (16, 256), 1))
     combines, elements = body(results)
-    type_ = combines.results[0].type
     made = Operation.create(
-        "arith.ori", results=[type_], operands=elements, loc=combines.location, ip=InsertionPoint(combines)
+        "arith.ori",
+        results=[combines.results[0].type],
+        operands=elements,
+        loc=combines.location,
+        ip=InsertionPoint(combines),
     )
     combines.results[0].replace_all_uses_with(made.results[0])
     combines.erase()
-    with pytest.raises(NotEquivalent, match="by another region"):
-        proof.check(op, results)
-    assert root
+    return results
 
 
-def test_the_proof_sees_a_gather_that_takes_what_is_not_there() -> None:
+def _another_element(root: Module, op: Operation, results: list[Any]) -> list[Any]:
     """Lanes agree by looking up element 0 of one."""
-    root, op, results = written(module("welford", KINDS["mma"], (32, 32), 0), commutes=False)
-    gather, *_ = named(root, "tt.gather")
-    index = gather.operands[1]
+    index = named(root, "tt.gather")[0].operands[1]
     one = DenseElementsAttr.get_splat(index.type, IntegerAttr.get(index.type.element_type, 1))
     index.owner.operation.attributes["value"] = one
-    with pytest.raises(NotEquivalent, match="is no step of a reduction"):
-        proof.check(op, results)
+    return results
 
 
-def test_the_proof_sees_a_step_that_is_none() -> None:
-    root, op, results = written(module("sum", ROWS, (16, 256), 1))
+def _another_step(root: Module, op: Operation, results: list[Any]) -> list[Any]:
     last = results[0].owner.operation
     taken = last.operands[0]
     added = Operation.create(
         "arith.addi", results=[taken.type], operands=[taken, taken], loc=op.location, ip=InsertionPoint(last)
     )
     last.operands[0] = added.results[0]
-    with pytest.raises(NotEquivalent, match=r"'arith\.addi' is no step of a reduction"):
-        proof.check(op, results)
-    assert root
+    return results
 
 
-@pytest.mark.parametrize("operation", ["argmax", "welford"])
-@pytest.mark.parametrize(("kind", "axis"), [("blocked", 1), ("mma", 0)])
-def test_the_proof_sees_operands_that_are_swapped(kind: str, axis: int, operation: str) -> None:
-    root, op, results = written(module(operation, KINDS[kind], (32, 128), axis))
-    join = next(inner for inner in chain(root, op) if inner.name == "tt.join")
+def _other_operands(root: Module, op: Operation, results: list[Any]) -> list[Any]:
+    join, *_ = named(root, "tt.join")
     first, second = list(join.operands)
     join.operands[0], join.operands[1] = second, first
-    with pytest.raises(NotEquivalent, match="would combine other operands"):
-        proof.check(op, results)
+    return results
+
+
+SUM, LOOKED_UP = ("sum", ROWS, (16, 256), 1), ("welford", KINDS["mma"], (32, 32), 0)
+MISTAKES: list[tuple[Any, Any, str]] = [
+    (("welford", *SUM[1:]), lambda _, __, got: [got[1], got[0], got[2]], "result 0 of a reduction would be"),
+    (SUM, lambda _, __, got: [got[0].owner.operation.operands[0]], "result 0"),
+    (SUM, _another_axis, "result 0"),
+    (SUM, _another_order, "result 0"),
+    (("xor", *SUM[1:]), _another_region, "by another region"),
+    (LOOKED_UP, _another_element, "is no step of a reduction"),
+    (SUM, _another_step, r"'arith\.addi' is no step of a reduction"),
+    (("argmax", KINDS["blocked"], (32, 128), 1), _other_operands, "would combine other operands"),
+    (("welford", KINDS["mma"], (32, 128), 0), _other_operands, "would combine other operands"),
+]
+
+
+@pytest.mark.parametrize(("reduction", "mistake", "said"), MISTAKES)
+def test_the_proof_sees_a_mistake(reduction: Any, mistake: Any, said: str) -> None:
+    root, op, results = written(module(*reduction), commutes=reduction is not LOOKED_UP)
+    wrong = mistake(root, op, results)
+    with pytest.raises(NotEquivalent, match=said):
+        proof.check(op, wrong)
 
 
 def test_encodings_of_the_way_can_be_written() -> None:
