@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from compiled_examples import compiled_by_triton, compiled_with_plugin
@@ -12,9 +14,10 @@ from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import specialised, specialised_gluon
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.target.targets import TARGETS as GPUS
-from triton_linear.report import NOOP, Outcome
+from triton_linear.report import NOOP, Outcome, Report
 from triton_linear.tools.measuring import child as measuring
 from triton_linear.tools.support.compile import LOWERING, compile_text
+from triton_linear.tools.support.frontend import ttgir_of
 from triton_linear.tools.verify.command import check
 
 TARGETS = ("cuda:90", "cuda:100")
@@ -36,6 +39,24 @@ def spec_of(kernel: str, target: str) -> KernelSpec:
     return spec
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Other tests have compiled nothing of this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@functools.cache
+def stock(kernel: str, target: str) -> Any:
+    return compiled_by_triton(spec_of(kernel, target), target)
+
+
+@functools.cache
+def ours(kernel: str, target: str) -> tuple[Any, Report]:
+    return compiled_with_plugin(spec_of(kernel, target), target)
+
+
 def regions(ttgir: str) -> str:
     """What `ttg.warp_specialize` holds."""
     begin = ttgir.index("ttg.warp_specialize(")
@@ -43,11 +64,8 @@ def regions(ttgir: str) -> str:
 
 
 @pytest.mark.parametrize(("kernel", "target"), CASES)
-def test_it_is_specialised_and_every_conversion_is_ours(
-    kernel: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    compiled, report = compiled_with_plugin(spec_of(kernel, target), target)
+def test_it_is_specialised_and_every_conversion_is_ours(kernel: str, target: str) -> None:
+    compiled, report = ours(kernel, target)
     ttgir = compiled.asm["ttgir"]
     assert ttgir.count("ttg.warp_specialize(") == 1
     assert report.outcome is Outcome.CONVERTED
@@ -63,25 +81,18 @@ def test_it_is_specialised_and_every_conversion_is_ours(
 
 
 @pytest.mark.parametrize(("kernel", "target"), OTHERS)
-def test_the_code_of_its_conversions_is_run(
-    kernel: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    text = compiled_by_triton(spec_of(kernel, target), target).asm["ttgir"]
+def test_the_code_of_its_conversions_is_run(kernel: str, target: str) -> None:
+    spec = spec_of(kernel, target)
+    text = str(ttgir_of(spec.source(), gpu_target(target), dict(spec.options)))
     checked = check(compile_text(text, f"{kernel}.ttgir", target, "llvm", LOWERING))
     assert checked
     assert all(one.verdict is None or one.ok for one in checked)
     assert any(one.verdict is not None for one in checked)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_measuring_compiles_it_again_with_its_own_warps(
-    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    spec = spec_of(kernel, "cuda:90")
-    first = compiled_by_triton(spec, "cuda:90")
-    own = spec.options["num_warps"]
+@pytest.mark.parametrize("kernel", ["specialised_matmul", "gluon_attention"])
+def test_measuring_compiles_it_again_with_its_own_warps(kernel: str) -> None:
+    first, own = stock(kernel, "cuda:90"), spec_of(kernel, "cuda:90").options["num_warps"]
     assert own < first.metadata.num_warps, "Triton counts the warps of regions too"
     again, _ = measuring.compiled(first, "stock")
     assert again.hash == first.hash
@@ -92,16 +103,15 @@ def test_measuring_compiles_it_again_with_its_own_warps(
 
 @pytest.mark.parametrize(("kernel", "saved"), [("gluon_matmul", 2), ("gluon_attention", 1)])
 def test_scratch_shares_no_bytes_where_the_ring_of_stages_bounds_the_ctas_anyway(
-    kernel: str, saved: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: str, saved: int
 ) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    spec, gpu = spec_of(kernel, "cuda:90"), GPUS["cuda:90"]
-    stock, ours = compiled_by_triton(spec, "cuda:90"), compiled_with_plugin(spec, "cuda:90")[0]
-    barriers = [kernel.asm["ptx"].count("bar.sync") for kernel in (stock, ours)]
+    gpu, made = GPUS["cuda:90"], (stock(kernel, "cuda:90"), ours(kernel, "cuda:90")[0])
+    barriers = [each.asm["ptx"].count("bar.sync") for each in made]
     assert barriers[1] == barriers[0] - saved
     whole = gpu.max_shared_bytes + gpu.reserved_shared_bytes
-    ctas = [whole // (kernel.metadata.shared + gpu.reserved_shared_bytes) for kernel in (stock, ours)]
-    assert stock.metadata.shared < ours.metadata.shared and ctas[0] == ctas[1]
+    taken = [each.metadata.shared for each in made]
+    ctas = [whole // (each + gpu.reserved_shared_bytes) for each in taken]
+    assert taken[0] < taken[1] and ctas[0] == ctas[1]
 
 
 def test_other_gpus_have_none() -> None:
