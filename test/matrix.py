@@ -15,37 +15,48 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from run import ROOT, tally
 
-_EVERYWHERE = (
-    "bridge",
-    "encodings*",
-    "assign_local",
-    "assign_memory",
-    "assign_reductions",
-    "assign_shapes",
-    "defer",
-    "load_*",
-    "reductions*",
-    "versions*",
+_READ = ("dialect/bridge", "dialect/encodings*", "dialect/versions*", "plugin/stage", "plugin/plugin_one_warp")
+"""What shows that modules are read, and compiled again."""
+_ALIKE = (
+    *(
+        *_READ,
+        "passes/assign_local",
+        "passes/assign_memory",
+        "passes/assign_reductions",
+        "passes/assign_shapes",
+    ),
+    *("passes/load_*", "passes/reductions*", "plugin/user_passes"),
 )
-UNITS = (*_EVERYWHERE, "algebra_against_triton", "examples", "functions", "plugin*", "simulate_function")
-"""What depends on Triton at all."""
-ALIKE = (*_EVERYWHERE, "plugin_compiles", "plugin_one_warp", "plugin_passes", "plugin_autotune*")
 """What a release decides on its own."""
-BETWEEN = (
-    *(*ALIKE, "algebra_against_triton", "examples", "functions", "simulate_function"),
-    *("plugin", "plugin_caches", "plugin_failures", "plugin_gluon"),
+_BETWEEN = (
+    *(
+        *_ALIKE,
+        "bench/whole_kernels",
+        "plugin/hook",
+        "plugin/fallback",
+        "plugin/autotuner",
+        "plugin/plugin_gluon",
+    ),
 )
 """What the releases before and after one do not settle."""
-READ = ("bridge", "encodings*", "plugin_compiles", "plugin_one_warp", "versions*")
-"""What shows that modules are read, and compiled again."""
-ROWS = (("3.6.0", "3.11", UNITS), ("3.7.0", "3.13", READ), ("3.7.1", "3.10", ALIKE), ("3.8.0", "3.12", BETWEEN))
+UNITS = (
+    *(*_BETWEEN, "dialect/algebra_against_triton", "examples/examples", "lowering/simulate_function"),
+    *("passes/defer", "plugin/inductor*", "plugin/known", "plugin/plugin_widths", "plugin/setting"),
+    *(f"plugin/ptxas_{name}" for name in ("cubin", "output", "registers", "spills")),
+)
+"""What depends on Triton at all. A name is that of a test file in a folder, or below it."""
+ROWS = (
+    *(("3.6.0", "3.11", UNITS), ("3.7.0", "3.13", _READ)),
+    *(("3.7.1", "3.10", _ALIKE), ("3.8.0", "3.12", _BETWEEN)),
+)
 """Triton, Python and tests of each row; the whole suite runs on the reference version, the demo there and on
 the oldest one. 3.7.0 differs from 3.7.1 in a helper of Gluon's alone."""
-FUZZ = ("--count", "300", "--target", "all", "--seed", "1", "--shrink", "0")
+FUZZ = ("--count", "200", "--target", "all", "--seed", "1", "--shrink", "0")
 INSTALL_SECONDS, TEST_SECONDS, DEMO_SECONDS = 420, 600, 180
 
 
@@ -83,22 +94,38 @@ def stopped(command: Sequence[str], seconds: int, log: Path, environment: dict[s
     return f"exit status {status}" if status else ""
 
 
-def row(triton: str, python: str, units: Sequence[str], jobs: int, logs: Path) -> tuple[str, ...]:
-    """The cells of a row; the last one is why it failed."""
-    start = time.monotonic()
+def files_of(names: Sequence[str]) -> list[str]:
+    """The test files that names stand for; each stands for some."""
+    found: set[Path] = set()
+    for folder, _, name in (each.partition("/") for each in names):
+        some = set((ROOT / "test" / "unit" / folder).rglob(f"test_{name}.py"))
+        if not some:
+            raise ValueError(f"no test file in {folder} has the name {name}")
+        found |= some
+    return sorted(map(str, found))
+
+
+def environment(triton: str, python: str, logs: Path) -> tuple[str, Path, str]:
+    """The Python of a row's environment, its scripts, and why it could not be made."""
     found = interpreter(python)
     asked = subprocess.run([found, "-c", _VERSION], capture_output=True, text=True, check=True)
     python = asked.stdout.strip()
     folder = ROOT / ".venvs" / f"triton-{triton}-python-{python}"
-    scripts = folder / "bin"
+    make = ["make", "environment", f"VENV={folder}", f"PYTHON={found}", f"TRITON={triton}", "EXTRAS=test"]
+    return python, folder / "bin", stopped(make, INSTALL_SECONDS, logs / f"{triton}.log", dict(os.environ))
+
+
+def row(
+    triton: str, units: Sequence[str], jobs: int, logs: Path, made: tuple[str, Path, str]
+) -> tuple[str, ...]:
+    """The cells of a row; the last one is why it failed."""
+    start, log = time.monotonic(), logs / f"{triton}.log"
+    python, scripts, reason = made
+    if reason:
+        return _failed(triton, python, log, f"environment: {reason}", start)
     environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}"}
     environment |= {"TRITON_DEFAULT_FP_FUSION": "1", "TRITON_CACHE_DIR": str(logs / f"cache-{triton}")}
-    make = ["make", "environment", f"VENV={folder}", f"PYTHON={found}", f"TRITON={triton}", "EXTRAS=test"]
-    log = logs / f"{triton}.log"
-    if reason := stopped(make, INSTALL_SECONDS, log, environment):
-        return _failed(triton, python, log, f"environment: {reason}", start)
-    files = sorted(str(path) for name in units for path in (ROOT / "test" / "unit").rglob(f"test_{name}.py"))
-    report = logs / f"{triton}.xml"
+    report, files = logs / f"{triton}.xml", files_of(units)
     tests = [str(scripts / "python"), "-m", "pytest", "-n", str(jobs), f"--junit-xml={report}", *files]
     reason = stopped(tests, TEST_SECONDS, log, environment)
     passed, failed, skipped = tally(report, int(bool(reason)))
@@ -126,12 +153,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes that run tests (default 2)")
     parser.add_argument("--triton", action="append", help="only the row of this version")
     options = parser.parse_args(argv)
+    wanted = [each for each in ROWS if options.triton is None or each[0] in options.triton]
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for triton, python, units in ROWS:
-            if options.triton is None or triton in options.triton:
-                print(f"Triton {triton}", flush=True)
-                rows.append(row(triton, python, units, options.jobs, Path(folder)))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
+        logs = Path(folder)
+        # Environments are made one after the other while the rows before them run.
+        made = [pool.submit(environment, triton, python, logs) for triton, python, _ in wanted]
+        for (triton, _, units), one in zip(wanted, made, strict=True):
+            print(f"Triton {triton}", flush=True)
+            rows.append(row(triton, units, options.jobs, logs, one.result()))
     table = [("Triton", "Python", "tests", "demo, fuzz", "time", ""), *rows]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     for line in table:
