@@ -31,7 +31,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,8 @@ PHASES = {
     "assemble again": "assembled again",
 }
 """Phases of a report that have a column, and how the table calls them."""
+PLANNING = "planning"
+"""What the passes take to plan conversions; a part of each pass that does."""
 SHOWN = (*(phase for phase in PHASES if phase != "stock"), "compare")
 """Phases that the picture shows: what the plugin does, and what is compiled or assembled again for it."""
 
@@ -145,6 +148,7 @@ def sample(mode: str, kernel: str, target: str, bytecode: str, kept: str) -> dic
         triton_linear.install(strict=True, on_report=reports.append)
     timed(WARM_UP, target)
     first = processor_time() - used
+    passes = passes_timed() if mode == "plugin" else {}
     if kernel == TOGETHER:
         seconds, processor = timed_together(target)
     else:
@@ -157,7 +161,30 @@ def sample(mode: str, kernel: str, target: str, bytecode: str, kept: str) -> dic
         result["phases"] = dict(reports[-1].seconds)
         result["conversions"] = reports[-1].seen
         result["ours"] = reports[-1].emitted
+        result["passes"] = dict(passes)
     return result
+
+
+def passes_timed() -> Mapping[str, float]:
+    """Seconds that each pass takes from now on, by its name, and the planning of conversions."""
+    from triton_linear.lowering.planners import select
+    from triton_linear.passes import pipeline
+
+    spent, run, plan = Counter[str](), pipeline.run_passes, select._moving_plans
+
+    def run_timed(*arguments: Any, **named: Any) -> Any:
+        found = run(*arguments, **named)
+        spent.update(dict(found.seconds))
+        return found
+
+    def plan_timed(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        found = plan(*arguments)
+        spent[PLANNING] += time.perf_counter() - start
+        return found
+
+    pipeline.run_passes, select._moving_plans = run_timed, plan_timed
+    return spent
 
 
 def fresh_sample(mode: str, kernel: str, target: str, bytecode: str, kept: str) -> dict[str, Any]:
@@ -182,11 +209,14 @@ def measure(kernel: str, target: str, samples: int, bytecode: str) -> dict[str, 
     def least(what: str) -> dict[str, float]:
         return {mode: min(one[what] for one in taken[mode]) for mode in MODES}
 
+    def parts(what: str) -> dict[str, float]:
+        """The least milliseconds of each part of the plugin's compile."""
+        named = dict.fromkeys(part for one in taken["plugin"] for part in one[what])
+        return {
+            part: 1e3 * min(one[what][part] for one in taken["plugin"] if part in one[what]) for part in named
+        }
+
     seconds, processor, first = least("seconds"), least("processor"), least("first")
-    phases = {
-        phase: min(one["phases"][phase] for one in taken["plugin"] if phase in one["phases"])
-        for phase in dict.fromkeys(phase for one in taken["plugin"] for phase in one["phases"])
-    }
     return {
         "kernel": kernel,
         "target": target,
@@ -196,11 +226,13 @@ def measure(kernel: str, target: str, samples: int, bytecode: str) -> dict[str, 
         "plugin_ms": 1e3 * seconds["plugin"],
         "overhead_percent": 100 * (seconds["plugin"] / seconds["stock"] - 1),
         "known_overhead_percent": 100 * (seconds[KNOWN] / seconds["stock"] - 1),
+        "processor_added_ms": 1e3 * (processor["plugin"] - processor["stock"]),
         "processor_overhead_percent": 100 * (processor["plugin"] / processor["stock"] - 1),
         "known_processor_overhead_percent": 100 * (processor[KNOWN] / processor["stock"] - 1),
         "first_compile_extra_ms": 1e3 * (first["plugin"] - first["stock"]),
         "known_first_compile_extra_ms": 1e3 * (first[KNOWN] - first["stock"]),
-        "phases_ms": {phase: 1e3 * seconds for phase, seconds in phases.items()},
+        "phases_ms": parts("phases"),
+        "passes_ms": parts("passes"),
         "samples": {mode: [1e3 * one["seconds"] for one in taken[mode]] for mode in MODES},
     }
 
@@ -231,6 +263,7 @@ def markdown(result: dict[str, Any]) -> str:
             f"{row['stock_ms']:.0f}",
             f"{row['plugin_ms']:.0f}",
             f"{row['overhead_percent']:+.1f} %",
+            f"{row['processor_added_ms']:+.0f}",
             f"{row['processor_overhead_percent']:+.1f} %",
             f"{row['known_processor_overhead_percent']:+.1f} %",
         )
@@ -244,6 +277,11 @@ def markdown(result: dict[str, Any]) -> str:
         )
         for row in alone
     ]
+    totals = {target: Counter[str]() for target in dict.fromkeys(row["target"] for row in alone)}
+    for row in alone:
+        totals[row["target"]].update(row["passes_ms"])
+    named = dict.fromkeys(part for total in totals.values() for part, _ in total.most_common())
+    passes = [(part, *(f"{total[part]:.1f}" for total in totals.values())) for part in named]
     extra = statistics.median(row["first_compile_extra_ms"] for row in result["rows"])
     known = statistics.median(row["known_first_compile_extra_ms"] for row in result["rows"])
     together = [
@@ -257,8 +295,8 @@ def markdown(result: dict[str, Any]) -> str:
         f"{result['samples']}, milliseconds from the AST to the binary.",
         "",
         *table(
-            "target | kernel | conversions: | stock: | with the plugin: | overhead: | in processor time: "
-            "| known:",
+            "target | kernel | conversions: | stock: | with the plugin: | overhead: | ms of processors: "
+            "| in processor time: | known:",
             rows,
         ),
         "",
@@ -271,6 +309,10 @@ def markdown(result: dict[str, Any]) -> str:
         "What the plugin does in them, and Triton's own stage from TTGIR to LLVM IR with what it is given:",
         "",
         *table("target | kernel | " + " | ".join(f"{name}:" for name in PHASES.values()), phases),
+        "",
+        "The passes of all these kernels together, and what of that is the planning of conversions:",
+        "",
+        *table("part | " + " | ".join(f"{target}:" for target in totals), passes),
         "",
         f"A process's first compile takes {extra:.0f} ms of processor time longer: it imports the passes and "
         f"the MLIR bindings; where the kernel is known, {known:.0f} ms. `import triton_linear` takes "
