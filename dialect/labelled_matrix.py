@@ -84,27 +84,23 @@ class LabelledMatrix(_Derived):
     @classmethod
     def _one(cls: type[M], bases: Bases, out_dims: Dims, columns: tuple[int, ...]) -> M:
         """The object of this value."""
-        key = cls, bases, out_dims
-        known = _MADE.get(key)
-        found: M | None = None if known is None else known()
-        if found is not None:
-            return found
         made = object.__new__(cls)
         by_name: dict[str, tuple[int, ...]] = {}
         position = 0
         for name, vectors in bases:
-            by_name[name] = columns[position : position + len(vectors)]
-            position += len(vectors)
-        object.__setattr__(made, "bases", bases)
-        object.__setattr__(made, "out_dims", out_dims)
-        object.__setattr__(made, "_columns", columns)
-        object.__setattr__(made, "_columns_of", by_name)
-        with _MAKING:  # another thread may have made it since
-            known = _MADE.get(key)
-            found = None if known is None else known()
+            by_name[name] = columns[position : (position := position + len(vectors))]
+        put_bases, put_out_dims, put_columns, put_by_name = _PUT
+        put_bases(made, bases)
+        put_out_dims(made, out_dims)
+        put_columns(made, columns)
+        put_by_name(made, by_name)
+        key = cls, bases, out_dims
+        own = ref(made, partial(_forget, key))
+        with _MAKING:
+            known = _MADE.setdefault(key, own)
+            found: M | None = known()
             if found is None:
-                _MADE[key] = ref(made, partial(_forget, key))
-                found = made
+                _MADE[key], found = own, made
         return found
 
     @classmethod
@@ -496,17 +492,20 @@ class LabelledMatrix(_Derived):
         return self._trusted(in_bits, tuple(columns), self.out_dims)
 
 
+_PUT = [getattr(LabelledMatrix, name).__set__ for name in ("bases", "out_dims", "_columns", "_columns_of")]
+"""What fills each slot of a new map."""
 _MADE: dict[Any, Callable[[], Any]] = {}
 """A weak reference to each map that somebody holds, by its class, bases and out-dims."""
 _MAKING = RLock()
 """Held where `_MADE` changes; again by a thread that the garbage collector interrupts there."""
 
 
-def _forget(key: Any, gone: object) -> None:
+def _forget(key: Any, gone: Any) -> None:
     """Remove a map that nobody holds any more, unless it has been made again."""
     with _MAKING:
-        if _MADE.get(key) is gone:
-            del _MADE[key]
+        other = _MADE.pop(key, gone)
+        if other is not gone:
+            _MADE[key] = other
 
 
 @lru_cache(maxsize=1024)
