@@ -54,7 +54,7 @@ __all__ = [
     "without_ll",
 ]
 
-_ENCODING = re.compile(r'#ttg\.\w+<\{[^{}"]*\}>')
+_ENCODING = re.compile(r'(#ttg\.\w+<\{[^{}"]*\}>)')
 _LAYOUT = re.compile(r"#ll\.layout<\{[^{}]*\}, \[[\d, ]*\]>")
 
 
@@ -69,16 +69,14 @@ def introduce_aliases(text: str) -> str:
     """`text` with an alias for each of Triton's layout encodings, which is written out only in its
     definition.
     """
-    if any("#ttg." in piece for piece in text.split('"')[1::2]):
+    if "#ttg." in '"'.join(text.split('"')[1::2]):
         return text
     names: dict[str, str] = {}
-
-    def name(match: re.Match[str]) -> str:
-        return names.setdefault(match[0], f"#layout{len(names)}")
-
-    replaced = 1
-    while replaced:  # an encoding inside another is named first
-        text, replaced = _ENCODING.subn(name, text)
+    while len(parts := _ENCODING.split(text)) > 1:  # an encoding inside another is named first
+        parts[1::2] = [
+            names.get(part) or names.setdefault(part, f"#layout{len(names)}") for part in parts[1::2]
+        ]
+        text = "".join(parts)
     return "".join(f"{alias} = {encoding}\n" for encoding, alias in names.items()) + text
 
 

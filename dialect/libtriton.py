@@ -25,7 +25,7 @@ _QUOTED = f'"{_MARK}"'
 _WARPS = "ttg.num-warps"
 # A quote inside a printed string is written \22, so quotes pair up; a "#" between two of them is no alias.
 _DEFINITION = re.compile(r"^(?P<name>[#!](?!loc\d*\b)[A-Za-z_]\w*) = (?P<value>(?!loc\().*)$", re.MULTILINE)
-_ALIAS = re.compile(r"[#!](?!loc\d*\b)[A-Za-z_]\w*\b(?!\.)")
+_ALIAS = re.compile(r"([#!](?!loc\d*\b)[A-Za-z_]\w*\b(?!\.))")
 _GENERIC = re.compile(r'^\s*(?:%\S+ = )?"(?:builtin\.module|tt\.func)"\(', re.MULTILINE)
 
 
@@ -149,18 +149,21 @@ def expand_aliases(text: str) -> str:
     """
     definitions: dict[str, str] = {}
 
-    def definition(match: re.Match[str]) -> str:
-        return definitions.get(match[0], match[0])
+    def expanded(piece: str) -> str:
+        parts = _ALIAS.split(piece)  # what is between aliases, and these
+        parts[1::2] = [definitions.get(name, name) for name in parts[1::2]]
+        return "".join(parts)
 
     def define(match: re.Match[str]) -> str:
-        definitions[match["name"]] = _ALIAS.sub(definition, match["value"])
+        definitions[match["name"]] = expanded(match["value"])
         return ""
 
     text = _DEFINITION.sub(define, text)
     if not definitions:
         return text
     pieces = text.split('"')
-    if not any("#" in piece or "!" in piece for piece in pieces[1::2]):
-        return _ALIAS.sub(definition, text)
-    pieces[::2] = [_ALIAS.sub(definition, piece) for piece in pieces[::2]]
+    outside = slice(None, None, 2)
+    if not re.search("[#!]", '"'.join(pieces[1::2])):
+        pieces, outside = [text], slice(None)
+    pieces[outside] = [expanded(piece) for piece in pieces[outside]]
     return '"'.join(pieces)

@@ -7,6 +7,7 @@ bindings have no type marker that type checkers accept, so everything imported f
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import os
 import resource
@@ -160,6 +161,14 @@ def load_irdl(context: Context, text: str) -> None:
 
     Requires: none of them is defined in `context` yet.
     """
+    handle, load = _loader_of_irdl()
+    load(handle(), _pointer(context._CAPIPtr))
+    load_dialects(Module.parse(text, context))
+
+
+@functools.cache
+def _loader_of_irdl() -> tuple[Any, Any]:
+    """The functions of the C API that give the handle of the dialect IRDL, and load a dialect."""
     library = ctypes.CDLL(_mlir.__file__)  # finds the C API among the libraries that the bindings link
     try:
         handle, load = library.mlirGetDialectHandle__irdl__, library.mlirDialectHandleLoadDialect
@@ -170,8 +179,7 @@ def load_irdl(context: Context, text: str) -> None:
         ) from error
     handle.restype, handle.argtypes = _Handle, []
     load.restype, load.argtypes = _Handle, [_Handle, _Handle]
-    load(handle(), _pointer(context._CAPIPtr))
-    load_dialects(Module.parse(text, context))
+    return handle, load
 
 
 def operations(root: Operation) -> list[Operation]:

@@ -195,7 +195,7 @@ def _parse_as_json(text: str) -> Attribute | None:
         return None
     written = _KEY.sub(r'"\1": ', _OPENING.sub(r'{"#": "\1", ', text.replace("}>", "}")))
     try:
-        value = json.loads(written, object_pairs_hook=_attribute, parse_float=_reject, parse_constant=_reject)
+        value = _DECODER.decode(written)
     except ValueError:
         return None
     return value if isinstance(value, Attribute) else None
@@ -215,6 +215,9 @@ def _tuple(values: list[Any]) -> tuple[Value, ...]:
 
 def _reject(number: str) -> None:
     raise ValueError
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_attribute, parse_float=_reject, parse_constant=_reject)
 
 
 def parse_attribute(text: str) -> Attribute:

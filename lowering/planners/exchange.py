@@ -217,8 +217,8 @@ class _Builder:
 
 
 Rounds = tuple[tuple[Access, ...], ...]
-Group = dict[tuple[int, int], list[int]]
-"""The registers of each access of a round, by (summand of the CTA's rank, byte address)."""
+Groups = dict[int, list[int]]
+"""The registers of each access, by its place (`Accesses.places`) without the position."""
 
 
 def _splits_rows(placement: Placement, store: Fragment | None, load: Fragment | None) -> bool:
@@ -273,13 +273,16 @@ class Accesses:
         """Elements of a thread in one access."""
         return 1 << (self.bits if self.fragment is None else len(self.fragment.inner))
 
-    def locators(self, columns: Columns) -> list[tuple[int, int, int]]:
-        """(round, byte address of the access, position in it) of every sum of register columns, in order."""
-        # All three are linear in the column; packed into one integer, one xor sums them.
-        packed = []
-        for round_, offset, position in map(self._locator(), columns):
-            packed.append(round_ << 40 | offset << 8 | position)
-        return [(key >> 40, key >> 8 & 0xFFFFFFFF, key & 0xFF) for key in f2.sums(tuple(packed))]
+    def places(self, columns: Columns, ranks: Columns = ()) -> list[int]:
+        """The place of every sum of register columns, in order: from the highest bits of one integer down its
+        round, the summand of the CTA's rank (32 bits), the byte address of its access (32 bits), the position
+        in it (8 bits). All four are linear in the column, so one xor sums them."""
+        packed = [
+            round_ << 72 | offset << 8 | position for round_, offset, position in map(self._locator(), columns)
+        ]
+        if any(ranks):
+            packed = [place | rank << 40 for place, rank in zip(packed, ranks, strict=True)]
+        return f2.sums(packed)
 
     def _locator(self) -> Callable[[int], tuple[int, int, int]]:
         placement, slots = self.placement, self.slots
@@ -301,36 +304,42 @@ class Accesses:
     def stores(self, columns: Columns, alternatives: list[int], holders: Mapping[int, int]) -> Rounds:
         """The store accesses of each round, with the registers of every alternative, one after another."""
         slots = self.slots
-        groups = self._groups()
-        for value, (round_, offset, position) in zip(f2.sums(columns), self.locators(columns), strict=True):
-            registers = groups[round_].setdefault((0, offset), [0] * (slots * len(alternatives)))
+        groups: Groups = {}
+        for value, at in zip(f2.sums(columns), self.places(columns), strict=True):
+            registers = groups.get(at >> 8)
+            if registers is None:
+                registers = groups[at >> 8] = [0] * (slots * len(alternatives))
             for number, other in enumerate(alternatives):
-                registers[number * slots + position] = holders[value ^ other]
-        return _ordered(groups)
+                registers[number * slots + (at & 0xFF)] = holders[value ^ other]
+        return self._ordered(groups)
 
     def loads(
         self, columns: Columns, ranks: Columns
     ) -> tuple[Rounds, tuple[tuple[int, int, int], ...], tuple[tuple[int, ...], ...]]:
         """The load accesses of each round, (round, access, position) of each destination register, and the
         summand of each access to the rank of the CTA that it reads; `ranks` has the summands of the columns."""
-        groups = self._groups()
-        located = self.locators(columns)
-        far = f2.sums(ranks) if any(ranks) else [0] * len(located)
-        found = [
-            (round_, (rank, offset), position)
-            for (round_, offset, position), rank in zip(located, far, strict=True)
-        ]
-        for register, (round_, key, position) in enumerate(found):
-            registers = groups[round_].setdefault(key, [-1] * self.slots)
-            if registers[position] < 0:
-                registers[position] = register
-        order = [sorted(group) for group in groups]
-        index = [{key: i for i, key in enumerate(keys)} for keys in order]
-        outputs = tuple((round_, index[round_][key], position) for round_, key, position in found)
-        return _ordered(groups), outputs, tuple(tuple(rank for rank, _ in keys) for keys in order)
+        groups: Groups = {}
+        places = self.places(columns, ranks)
+        for register, at in enumerate(places):
+            registers = groups.get(at >> 8)
+            if registers is None:
+                registers = groups[at >> 8] = [-1] * self.slots
+            if registers[at & 0xFF] < 0:
+                registers[at & 0xFF] = register
+        far: list[list[int]] = [[] for _ in range(self.placement.round_count)]
+        numbers: dict[int, int] = {}
+        for access in sorted(groups):
+            of_round = far[access >> 64]
+            numbers[access] = len(of_round)
+            of_round.append(access >> 32 & 0xFFFFFFFF)
+        outputs = tuple([(at >> 72, numbers[at >> 8], at & 0xFF) for at in places])
+        return self._ordered(groups), outputs, tuple(map(tuple, far))
 
-    def _groups(self) -> list[Group]:
-        return [{} for _ in range(self.placement.round_count)]
+    def _ordered(self, groups: Groups) -> Rounds:
+        rounds: list[list[Access]] = [[] for _ in range(self.placement.round_count)]
+        for access, registers in sorted(groups.items()):
+            rounds[access >> 64].append(Access(access & 0xFFFFFFFF, tuple(registers)))
+        return tuple(map(tuple, rounds))
 
     def side(self, lanes: Columns, warps: Columns, slices: Columns, rounds: Rounds, choices: int) -> MemorySide:
         """The plan's description of this side; `slices` has the byte offset of the slice of each warp bit."""
@@ -347,10 +356,3 @@ class Accesses:
             matrix="" if self.fragment is None else self.fragment.name,
             choices=choices,
         )
-
-
-def _ordered(groups: list[Group]) -> Rounds:
-    return tuple(
-        tuple(Access(offset, tuple(registers)) for (_, offset), registers in sorted(group.items()))
-        for group in groups
-    )

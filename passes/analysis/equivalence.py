@@ -9,7 +9,6 @@ of operations that do more than compute a value, with the numbers of what they t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
@@ -159,7 +158,6 @@ class Numbering:
         return printed
 
 
-_OPERATION = re.compile(r'\s*(?:%[^"]* = )?"(?P<name>[^"]+)"\(')
 _CLOSED = "})"
 
 
@@ -175,11 +173,9 @@ def printed_operations(root: Operation) -> list[tuple[Operation, str, str]]:
     found: list[str] = []
     open_: list[int] = []
     for line in text.splitlines()[1:]:
-        match = _OPERATION.match(line)
-        if match is not None:
-            if len(found) == len(inside) or names[len(found)] != match["name"]:
-                break
-            after = line.index(")", match.end()) + 1
+        at = line.find('"') + 1
+        if at and len(found) < len(inside) and line.startswith(f'{names[len(found)]}"(', at):
+            after = line.index(")", at) + 1
             if line.endswith("({"):
                 open_.append(len(found))
                 found.append(line[after:])
