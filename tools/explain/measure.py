@@ -1,4 +1,5 @@
-"""Time a script's kernels for `triton-linear explain --measure`."""
+"""Time a script's kernels for `triton-linear explain --measure`: with stock Triton, with this package, and with
+conversions that cost nothing (passes/conversions/free.py)."""
 
 from __future__ import annotations
 
@@ -8,14 +9,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triton_linear.report import NOOP
 from triton_linear.tools.explain import verdict
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.headroom import TimedKernel, kernels_of, measure
+from triton_linear.tools.measuring.contest import COMPILING
+from triton_linear.tools.measuring.contested import Contested, contested
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.modes import FREE
+from triton_linear.variants import OURS
+
+NOISE = 0.005
+"""If free conversions save a smaller part of a kernel's time, no share is computed."""
 
 
 def check_script(what: str) -> None:
@@ -26,38 +31,39 @@ def check_script(what: str) -> None:
 
 
 def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured, ...]]:
-    """Run a script on the GPU, in child processes, and time each of its kernels with stock Triton, with this
-    package, and with conversions that cost nothing.
+    """Run a script on the GPU, in child processes, and time each of its kernels.
 
     Returns the times by the digest of the kernel's TTGIR, for the grid with the longest total time first. The
     output of the script is not shown. Fails if there is no GPU, or the script's exit status is not 0.
     """
     device = rounds.gpu_name("explain --measure")
+    plan = MeasuringPlan("", os.path.abspath(script), list(arguments), modes=[OURS, FREE], decide=False)
     with tempfile.TemporaryDirectory(prefix="triton-linear-explain-") as folder:
-        plan = MeasuringPlan(records="", script=os.path.abspath(script), arguments=list(arguments))
-        records, status = measure(plan, Path(folder), rounds.run_child)
-    if status:
-        fail(f"the script ended with status {status} when its kernels were timed", script)
-    by_module: dict[str, list[TimedKernel]] = {}
-    for kernel in kernels_of(records):
-        by_module.setdefault(kernel.module, []).append(kernel)
-    return {
-        module: tuple(_record(kernel, device) for kernel in kernels) for module, kernels in by_module.items()
-    }
+        records, ended = rounds.rounds(plan, Path(folder), rounds.run_child, loud=False)
+    if ended.status:
+        fail(f"the script ended with status {ended.status} when its kernels were timed", script)
+    by_module: dict[str, list[Measured]] = {}
+    for launch in sorted(contested(records), key=lambda launch: -launch.microseconds):
+        by_module.setdefault(launch.module, []).append(_record(launch, device))
+    return {module: tuple(records) for module, records in by_module.items()}
 
 
-def _record(kernel: TimedKernel, device: str) -> Measured:
-    """The record of a kernel; if none of its conversions could be left out, their cost is not known."""
-    headroom, share, problems = kernel.headroom, kernel.share, dict(kernel.problems)
-    moving = [one for one in kernel.conversions if one.ours != NOOP]
-    kept = [one for one in moving if not one.left_out]
+def _record(launch: Contested, device: str) -> Measured:
+    """The record of a launch; if none of its conversions could be left out, their cost is not known."""
+    problems = {mode.removeprefix(f"{COMPILING}:"): why for mode, why in launch.problems.items()}
+    if launch.contest is None:
+        return Measured(device, launch.grid, launch.launches, None, None, None, None, problems)
+    ours, free = (None if one is None else one.ratio for one in map(launch.ratio, (OURS, FREE)))
+    moving = launch.contest.get("kept", ())
+    kept = [detail for detail in moving if detail]
     if kept:
-        problems.setdefault(FREE, f"{len(kept)} of {len(moving)} conversions cannot be free: {kept[0].detail}")
-        if len(kept) == len(moving):
-            headroom = share = None
-    return Measured(
-        device, kernel.grid, kernel.launches, kernel.microseconds, kernel.speedup, headroom, share, problems
-    )
+        problems.setdefault(FREE, f"{len(kept)} of {len(moving)} conversions cannot be free: {kept[0]}")
+        free = None if len(kept) == len(moving) else free
+    share = None
+    if ours is not None and free is not None and 1 - 1 / free >= NOISE:
+        share = (1 - 1 / ours) / (1 - 1 / free)
+    microseconds = float(launch.contest["microseconds"])
+    return Measured(device, launch.grid, launch.launches, microseconds, ours, free, share, problems)
 
 
 def with_times(report: ModuleReport, times: tuple[Measured, ...]) -> ModuleReport:

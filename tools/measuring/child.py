@@ -2,29 +2,20 @@
 `python -m triton_linear.tools.measuring.child PLAN`, where PLAN is a file with a `MeasuringPlan` as JSON.
 
 The first launch of each kernel on each grid is measured, on copies of its arguments, right after the
-program's own launch. Each result is written to the plan's file of records at once, one JSON object per line,
-because a kernel without its conversions can crash the process.
-
-    {"kernel": KEY, "name": ..., "grid": [...], "warps": ..., "seen": CONVERSIONS,
-     "module": DIGEST_OF_TTGIR}                                                      a new launch
-    {"kernel": KEY, "begin": MODE}                                                   compilation and run begin
-    {"kernel": KEY, "mode": MODE, "ratio": ..., "microseconds": {...}}               stock / mode, and both
-    {"kernel": KEY, "mode": MODE, "conversions": [[place, from, to, lowering, detail], ...]}
-    {"kernel": KEY, "mode": MODE, "problem": REASON}                                 why there is no ratio
-    {"launches": {KEY: COUNT}}                                                       at the end
+program's own launch (`contest`). Each result is written to the plan's file of records at once, one JSON object
+per line, because a kernel can crash the process.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import json
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,9 +23,10 @@ from triton_linear import __main__ as runner
 from triton_linear.report import Report
 from triton_linear.tools.measuring.parent import end_with_parent
 from triton_linear.tools.support.copies import Copies, NoCopy
-from triton_linear.tools.support.launches import Launch, Watch, again, digest
-from triton_linear.tools.support.modes import STOCK, mode
-from triton_linear.tools.support.timing import Clock, GpuClock, side_by_side
+from triton_linear.tools.support.launches import Launch, Watch
+from triton_linear.tools.support.modes import mode
+from triton_linear.tools.support.timing import Clock, GpuClock
+from triton_linear.variants import STOCK
 
 _OWN_WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
 """The attribute of a TritonGPU module with the warps of a kernel outside of warp-specialised regions."""
@@ -57,8 +49,8 @@ class MeasuringPlan:
     seconds: float = 0.5
     grids: int = 4
     """The largest number of grids of a kernel that are timed."""
-    contest: bool = False
-    """Whether the modes are variants, of which the fastest is to be found."""
+    decide: bool = True
+    """Whether the fastest mode is to be found; else all are timed once."""
     decided: dict[str, list[str]] = field(default_factory=dict)
     """Further variants for some kernels, by the kernel's digest in decisions."""
     jobs: int = 1
@@ -72,7 +64,7 @@ class MeasuringPlan:
 
 
 class Child:
-    """Times the launches that a `Watch` observes."""
+    """Records what is measured of the launches that a `Watch` observes."""
 
     def __init__(self, plan: MeasuringPlan) -> None:
         self._plan = plan
@@ -96,29 +88,8 @@ class Child:
         self.record(launches=dict(self.watch.counts))
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
-        """Copy the arguments of a launch, and return the function that times it; None while a graph is
-        captured.
-        """
-        import torch
-
-        if torch.cuda.is_current_stream_capturing():
-            return None
-        kernel, key = launch.kernel, launch.key
-        ttgir = kernel.asm.get("ttgir", "")
-        seen = ttgir.count("ttg.convert_layout")
-        entry = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
-        entry["module"] = digest(ttgir)
-        self.record(kernel=key, seen=seen, **entry)
-        self._grids[kernel.hash] += 1
-        modes = self._plan.modes if seen else [STOCK]
-        wanted = [name for name in modes if (key, name) not in self._skip]
-        if not wanted or (key, STOCK) in self._skip:
-            return nothing
-        if self._grids[kernel.hash] > self._plan.grids:
-            self.record(kernel=key, mode=STOCK, problem=f"{self._plan.grids} other grids of it were timed")
-            return nothing
-        copies = self.copies_of(launch, STOCK)
-        return nothing if copies is None else lambda: self._measure(launch, copies, wanted)
+        """The function that measures a launch after it; None: show the next one like it too."""
+        raise NotImplementedError
 
     def copies_of(self, launch: Launch, mode_name: str) -> Copies | None:
         """Copies of the arguments of a launch; None if there are none, with a record of that mode."""
@@ -128,10 +99,6 @@ class Child:
             reason = str(error) if isinstance(error, NoCopy) else first_line(error)
             self.record(kernel=launch.key, mode=mode_name, problem=reason)
             return None
-
-    def _measure(self, launch: Launch, copies: Copies, modes: Sequence[str]) -> None:
-        for name in modes:
-            self._guarded(launch, name, functools.partial(self._time, launch, copies, name))
 
     def _guarded(self, launch: Launch, name: str, action: Callable[[], None]) -> None:
         """Call `action` unless the mode is to be skipped; record a failure, and exit if the GPU is unusable."""
@@ -151,27 +118,6 @@ class Child:
             self.synchronize()
         except Exception:
             os._exit(FAULT)
-
-    def _time(self, launch: Launch, copies: Copies, name: str) -> None:
-        stock, _ = compiled(launch.kernel, STOCK)
-        other, reports = (stock, []) if name == STOCK else compiled(launch.kernel, name)
-        for report in reports:
-            if report.error is not None:
-                raise RuntimeError(f"stock Triton has compiled it: {report.error}")
-            rows = [[c.location, c.source, c.destination, c.lowering, c.detail] for c in report.conversions]
-            self.record(kernel=launch.key, mode=name, conversions=rows)
-        launches = {STOCK: again(stock, launch, copies.arguments)}
-        if other.kernel != stock.kernel:
-            launches[name] = again(other, launch, copies.arguments)
-        # Kernels with atomics may use locks or counters, which must be restored before each launch.
-        once = "tt.atomic" in launch.kernel.asm.get("ttgir", "")
-        seconds = self._plan.seconds
-        timings = side_by_side(
-            launches, self._clock(flush=False), before=copies.restore, seconds=seconds, in_a_row=not once
-        )
-        medians = {mode: timings.median(mode) for mode in launches}
-        ratio = timings.ratio(STOCK, name) if name in launches else 1.0
-        self.record(kernel=launch.key, mode=name, ratio=ratio, microseconds=medians)
 
     def _clock(self, flush: bool) -> Clock:
         """The clock of the current GPU; `flush`: it empties the caches first."""
@@ -235,19 +181,13 @@ def _as_option(value: Any) -> Any:
     return tuple(map(_as_option, value)) if isinstance(value, list) else value
 
 
-def _child_for(plan: MeasuringPlan) -> Child:
-    if not plan.contest:
-        return Child(plan)
-    from triton_linear.tools.measuring.contest import Contest
-
-    return Contest(plan)
-
-
 def main(plan: MeasuringPlan) -> None:
     """Run the program, observed by the child that the plan describes."""
     if plan.parent:
         end_with_parent(plan.parent)
-    child = _child_for(plan)
+    from triton_linear.tools.measuring.contest import Contest
+
+    child = Contest(plan)
     import triton  # noqa: F401
 
     child.watch.start()

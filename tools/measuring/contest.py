@@ -1,6 +1,7 @@
-"""The measuring child of `triton-linear tune`: it compares the variants of each kernel.
+"""Compare the modes of each kernel that a program launches: variants, of which the fastest may be sought, and
+`free`, whose results are not looked at.
 
-Each variant is compiled, several in parallel if the plan has jobs, run once on copies of the arguments, and
+Each mode is compiled, several in parallel if the plan has jobs, run once on copies of the arguments, and
 its results are compared with stock Triton's. Variants with equal code count as one. They are timed
 alternately, with warm and with empty caches, in phases:
 
@@ -9,7 +10,7 @@ alternately, with warm and with empty caches, in phases:
 3. The last has what is selected by then, stock Triton and the plugin. Only its times decide, because earlier
    times are biased in favour of the selected variant.
 
-    {"kernel": KEY, "name": ..., "grid": [...], "warps": ...}           a new launch
+    {"kernel": KEY, "name": ..., "grid": [...], "module": DIGEST}       a new launch
     {"kernel": KEY, "begin": VARIANT}                                   compiling or running begins
     {"kernel": KEY, "compiled": VARIANT}                                a variant is compiled
     {"kernel": KEY, "mode": VARIANT, "problem": REASON}                 why a variant is left out
@@ -32,14 +33,16 @@ from typing import Any
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
+from triton_linear.report import FREE as LEFT_OUT
+from triton_linear.report import NOOP
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.beside import in_processes
 from triton_linear.tools.measuring.child import Child, compiled, first_line, nothing
-from triton_linear.tools.measuring.choose import Times
+from triton_linear.tools.measuring.choose import Interval, Times
 from triton_linear.tools.measuring.results import Results
 from triton_linear.tools.support.copies import Copies
-from triton_linear.tools.support.launches import Launch, again
-from triton_linear.tools.support.modes import VARIANT
+from triton_linear.tools.support.launches import Launch, again, digest
+from triton_linear.tools.support.modes import FREE
 from triton_linear.tools.support.timing import side_by_side
 from triton_linear.variants import OURS, STOCK
 
@@ -58,9 +61,9 @@ class Field:
 
     copies: of its arguments. runs: functions that launch the kernels with stock Triton's results, by the first
     variant with that code, stock Triton's first. exact: whether their results are bit for bit equal. alike: for
-    each variant, the first one with equal code. codes: the first variant by the digest of its code. digest,
-    target: those of the kernel in decisions. expected: stock Triton's results. before: the arguments before the
-    launch.
+    each variant, the first one with equal code. codes: the first variant by the digest of its code. kept: for
+    each conversion that moves data in mode `free`, why it is not free, empty if it is. digest, target: those
+    of the kernel in decisions. expected: stock Triton's results. before: the arguments before the launch.
     """
 
     launch: Launch
@@ -69,6 +72,7 @@ class Field:
     exact: dict[str, bool] = dataclasses.field(default_factory=dict)
     alike: dict[str, str] = dataclasses.field(default_factory=lambda: {STOCK: STOCK})
     codes: dict[str, str] = dataclasses.field(default_factory=dict)
+    kept: tuple[str, ...] = ()
     digest: str = ""
     target: str = ""
     expected: Results | None = None
@@ -89,8 +93,8 @@ class Contest(Child):
         if torch.cuda.is_current_stream_capturing():
             return None
         kernel, key = launch.kernel, launch.key
-        entry = {"name": kernel.metadata.name, "grid": list(launch.grid), "warps": kernel.metadata.num_warps}
-        self.record(kernel=key, **entry)
+        module = digest(kernel.asm.get("ttgir", ""))
+        self.record(kernel=key, name=kernel.metadata.name, grid=list(launch.grid), module=module)
         self._grids[kernel.hash] += 1
         if (
             not self._skip.isdisjoint({(key, CONTEST), (key, TIMING), (key, STOCK)})
@@ -121,18 +125,21 @@ class Contest(Child):
         kernels |= self._compiled(field, [name for name in decided if name not in field.alike])
         if not self._admit(field, kernels):
             return
-        best, first = STOCK, {}
+        best, first = STOCK, dict[str, Interval]()
         last: list[Times] | None = None
-        if len(field.runs) > 1:
+        if not self._plan.decide:
+            self.record(kernel=key, begin=TIMING)
+            last = self._timed(field, field.runs)
+        elif len(field.runs) > 1:
             self.record(kernel=key, begin=TIMING)
             last = self._timed(field, field.runs, FIRST)
             first = {name: choose.faster(STOCK, name, last) for name in field.runs}
             if any(choose.may_win(name, last) for name in field.runs if name != STOCK):
                 best, last = self._best(field, last), None
-        if best != STOCK or last is None:
-            three = dict.fromkeys((STOCK, field.alike.get(OURS, STOCK), best))
-            finalists = [name for name in three if name in field.runs]
-            last = self._timed(field, finalists) if len(finalists) > 1 else None
+            if best != STOCK or last is None:
+                three = dict.fromkeys((STOCK, field.alike.get(OURS, STOCK), best))
+                finalists = [name for name in three if name in field.runs]
+                last = self._timed(field, finalists) if len(finalists) > 1 else None
         if last is None:
             self.record(kernel=key, mode=CONTEST, problem=IDLE)
             return
@@ -147,6 +154,7 @@ class Contest(Child):
             package=CODE_VERSION,
             alike=field.alike,
             exact=field.exact,
+            kept=field.kept,
             first={name: vars(ratio) for name, ratio in first.items()},
             best=best,
             second=[dict(times) for times in last],
@@ -174,6 +182,9 @@ class Contest(Child):
             try:
                 run = again(kernel, field.launch, copies.arguments)
                 results = self._results(run, copies)
+                if name == FREE:
+                    field.runs[name] = run
+                    continue
                 expected = field.expected or self._results(run, copies)
                 differs = results.difference(expected, field.before)
             except Exception as error:
@@ -212,12 +223,14 @@ class Contest(Child):
                 self.record(kernel=launch.key, mode=mode, problem=f"stock Triton does it: {variant.error}")
                 continue
             alike[name] = field.codes.setdefault(variant.digest, name)
+            if name == FREE:
+                field.kept = variant.kept
             if (launch.key, name) in self._skip:
                 left_out.add(alike[name])
         alike = {name: first for name, first in alike.items() if first not in left_out}
         field.alike |= alike
         return {
-            name: compiled(launch.kernel, f"{VARIANT}:{name}", cached=True)[0]
+            name: compiled(launch.kernel, name, cached=True)[0]
             for name, first in alike.items()
             if name == first
         }
@@ -281,13 +294,14 @@ IDLE = "nothing to do"
 class CompiledVariant:
     """The parts of the plugin's report on a compiled variant that are needed (see `report.Report`).
 
-    digest: of its machine code.
+    digest: of its machine code. kept: see `Field`; empty but in mode `free`.
     """
 
     key: str
     target: str
     error: str | None
     digest: str
+    kept: tuple[str, ...] = ()
 
 
 def code_digest(kernel: Any) -> str:
@@ -297,9 +311,11 @@ def code_digest(kernel: Any) -> str:
 
 def compiled_variant(kernel: Any, name: str) -> CompiledVariant:
     """Compile a variant of a kernel. Raises the exception of the compile."""
-    made, reports = compiled(kernel, f"{VARIANT}:{name}")
+    made, reports = compiled(kernel, name)
     report = reports[-1]
-    return CompiledVariant(report.key, report.target, report.error, code_digest(made))
+    moving = [one for one in report.conversions if one.lowering != NOOP] if name == FREE else []
+    kept = tuple("" if one.lowering == LEFT_OUT else one.detail for one in moving)
+    return CompiledVariant(report.key, report.target, report.error, code_digest(made), kept)
 
 
 def import_all() -> None:

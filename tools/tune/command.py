@@ -26,12 +26,13 @@ from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.dialect.verdicts import folder as own_folder
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.measuring.child import MeasuringPlan
+from triton_linear.tools.measuring.contested import Contested, contested
 from triton_linear.tools.measuring.rounds import Ended, check_script, done, gpu_name, rounds, run_child
 from triton_linear.tools.support.arguments import in_order
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
 from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
-from triton_linear.tools.tune.figures import Contested, TunedKernel
+from triton_linear.tools.tune.figures import TunedKernel
 from triton_linear.tools.tune.journal import Journal, store
 from triton_linear.variants import COMPARED, VARIANTS, variant
 
@@ -104,7 +105,6 @@ def tune(
         modes=in_order(names),
         seconds=seconds,
         grids=grids,
-        contest=True,
         decided=_by_kernel(checked),
     )
     journal = own_folder() / "tune" / _digest(plan, keep)
@@ -115,7 +115,7 @@ def tune(
     reader.follow(loud=False)
     known = list(reader.records)
     if known:
-        say(f"going on where an earlier run ended: {len(figures.tuned(figures.contested(known)))} decided")
+        say(f"going on where an earlier run ended: {len(figures.tuned(contested(known)))} decided")
     run_folder = _new_folder(journal)
     lock = _lock(run_folder)
     resumed = replace(plan, skip=done(known), jobs=jobs)
@@ -132,7 +132,7 @@ def tune(
     except BaseException:
         reader.follow()
         raise
-    launches = figures.contested([*known, *records])
+    launches = contested([*known, *records])
     kernels = figures.tuned(launches)
     reader.follow()
     if keep:

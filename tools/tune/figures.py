@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.table import Table
@@ -14,57 +13,8 @@ from triton_linear.decisions import Circumstances, Decision
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.choose import Interval
 from triton_linear.tools.measuring.contest import CONTEST
+from triton_linear.tools.measuring.contested import EVEN, Contested
 from triton_linear.variants import OURS, STOCK
-
-EVEN = Interval(1.0, 1.0, 1.0)
-
-
-@dataclass
-class Contested:
-    """A kernel on one grid: the number of launches, the record of the comparison of its variants (None if
-    there is none), and by mode why variants were left out.
-    """
-
-    key: str
-    name: str
-    grid: tuple[int, ...]
-    launches: int = 1
-    contest: Mapping[str, Any] | None = None
-    problems: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def microseconds(self) -> float:
-        """The time of all its launches in stock Triton."""
-        return self.launches * float(self.contest["microseconds"]) if self.contest else 0.0
-
-    @property
-    def circumstances(self) -> Circumstances:
-        """The circumstances for which a decision about it is valid. Requires: `contest` is not None."""
-        assert self.contest is not None
-        record = self.contest
-        gpu = record["gpu"] if record["target"].startswith("cuda") else ""
-        return Circumstances(
-            record["digest"], gpu, record["target"], record["triton"], record["ptxas"], record["package"]
-        )
-
-    @property
-    def verdict(self) -> str:
-        """The best variant for this launch alone. Requires: `contest` is not None."""
-        assert self.contest is not None
-        return choose.decide(self.contest["second"], self.contest["best"])
-
-    def ratio(self, name: str) -> Interval | None:
-        """How many times faster a variant is than stock Triton, from the last phase of all, or the first that
-        it was in; None if it was in none. Requires: `contest` is not None.
-        """
-        assert self.contest is not None
-        name = self.contest["alike"].get(name, name)
-        if name == STOCK:
-            return EVEN
-        if name in self.contest["second"][0]:
-            return choose.faster(STOCK, name, self.contest["second"])
-        first = self.contest["first"].get(name)
-        return None if first is None else Interval(**first)
 
 
 @dataclass(frozen=True)
@@ -100,25 +50,6 @@ class TunedKernel:
             self.ratio.high,
             measured,
         )
-
-
-def contested(records: Iterable[Mapping[str, Any]]) -> list[Contested]:
-    """The launches in records, in their order."""
-    launches: dict[str, Contested] = {}
-    for record in records:
-        if "launches" in record:
-            for key, count in record["launches"].items():
-                if key in launches:
-                    launches[key].launches = max(launches[key].launches, count)
-            continue
-        key = record["kernel"]
-        if "name" in record:
-            launches.setdefault(key, Contested(key, record["name"], tuple(record["grid"])))
-        elif "problem" in record:
-            launches[key].problems.setdefault(record["mode"], record["problem"])
-        elif record.get("mode") == CONTEST:
-            launches[key].contest = record
-    return list(launches.values())
 
 
 def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from triton_linear.decisions import Decision, DecisionError, DecisionFile
 from triton_linear.tools.measuring.contest import CONTEST, IDLE
+from triton_linear.tools.measuring.contested import Contested, contested
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.progress import say
 from triton_linear.tools.tune import figures
@@ -46,7 +47,7 @@ class Journal:
         ended = {record["kernel"] for record in new if record.get("mode") == CONTEST}
         if not ended:
             return
-        launches = figures.contested(self.records)
+        launches = contested(self.records)
         affected = {each.circumstances for each in launches if each.key in ended and each.contest is not None}
         kernels = figures.tuned(each for each in launches if each.contest and each.circumstances in affected)
         changed = [kernel for kernel in kernels if self._decided.get(kernel.circumstances) != _outcome(kernel)]
@@ -71,7 +72,7 @@ class Journal:
             except ValueError:
                 continue
 
-    def _say(self, kernels: Iterable[TunedKernel], launches: Iterable[figures.Contested]) -> None:
+    def _say(self, kernels: Iterable[TunedKernel], launches: Iterable[Contested]) -> None:
         for kernel in kernels:
             ratio, low, high = kernel.ratio.ratio, kernel.ratio.low, kernel.ratio.high
             self._line(f"{kernel.name}: {kernel.variant} {ratio:.3f} ({low:.3f} to {high:.3f})")

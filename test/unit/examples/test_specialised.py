@@ -96,7 +96,7 @@ def test_measuring_compiles_it_again_with_its_own_warps(kernel: str) -> None:
     assert own < first.metadata.num_warps, "Triton counts the warps of regions too"
     again, _ = measuring.compiled(first, "stock")
     assert again.hash == first.hash
-    variant, reports = measuring.compiled(first, "variant:latency")
+    variant, reports = measuring.compiled(first, "latency")
     assert variant.asm["ttgir"].count(f'"ttg.num-warps" = {own} ') == 1
     assert [report.outcome for report in reports] == [Outcome.CONVERTED]
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from triton_linear.tools import cli
 from triton_linear.tools.explain import measure
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.headroom import Converted, TimedKernel
+from triton_linear.tools.measuring.contested import Contested
 from triton_linear.tools.support.launches import digest
 
 RATIOS = {"ours": 1.25, "free": 2.0}
@@ -28,6 +28,20 @@ from triton_linear import __main__
 del sys.argv[0]
 __main__._run_file(sys.argv[0])
 """
+
+
+def contest(ratios: Mapping[str, float], kept: Sequence[str] = ()) -> dict[str, Any]:
+    """What the record of a launch says of its modes, each so many times as fast as stock Triton."""
+    times = {name: [10.0 / ratio] for name, ratio in {"stock": 1.0, **ratios}.items()}
+    alike = {name: name for name in times}
+    return {
+        "ratio": 1.0,
+        "microseconds": 10.0,
+        "second": [times] * 2,
+        "alike": alike,
+        "kept": kept,
+        "first": {},
+    }
 
 
 def _child(status: int, of: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Any:
@@ -41,11 +55,9 @@ def _child(status: int, of: Callable[[list[dict[str, Any]]], list[dict[str, Any]
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
         records: list[dict[str, Any]] = []
         for number, file in enumerate(sorted(cache.rglob("*.ttgir"))):
-            about = {"name": file.stem, "grid": [8, number + 1, 1], "warps": 4, "seen": 1}
-            key, mode = digest(file.read_text()), plan.modes[0]
-            times = {"stock": 10.0, mode: 10.0 / RATIOS[mode]}
-            records.append({"kernel": key, "module": key, **about})
-            records.append({"kernel": key, "mode": mode, "ratio": RATIOS[mode], "microseconds": times})
+            key = digest(file.read_text())
+            records.append({"kernel": key, "module": key, "name": file.stem, "grid": [8, number + 1, 1]})
+            records.append({"kernel": key, "mode": "contest", **contest(RATIOS)})
         records = [*of(records), {"launches": {record["kernel"]: 3 for record in records}}]
         Path(plan.records).write_text("".join(f"{json.dumps(record)}\n" for record in records))
         return rounds.Ended(status)
@@ -88,9 +100,11 @@ def test_times_as_text(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def faulting(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        if records and records[-1].get("mode") != "free":
-            return records
-        return [*records[:-1], {"kernel": records[-1]["kernel"], "mode": "free", "problem": "faulted"}]
+        only_ours = [one | contest({"ours": 1.25}) if "mode" in one else one for one in records]
+        return [
+            *only_ours,
+            *({"kernel": one["kernel"], "mode": "free", "problem": "faulted"} for one in records),
+        ]
 
     monkeypatch.setattr(rounds, "run_child", _child(0, faulting))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 0
@@ -100,21 +114,22 @@ def test_times_as_text(
 
 
 @pytest.mark.parametrize(
-    ("left_out", "free", "said"),
+    ("kept", "free", "said"),
     [
-        ((True, True), 2.0, {}),
-        ((True, False), 2.0, {"free": "1 of 2 conversions cannot be free: it is an integer"}),
-        ((False, False), None, {"free": "2 of 2 conversions cannot be free: it is an integer"}),
+        (("", ""), 2.0, {}),
+        (("", "it is an integer"), 2.0, {"free": "1 of 2 conversions cannot be free: it is an integer"}),
+        (("it is an integer",) * 2, None, {"free": "2 of 2 conversions cannot be free: it is an integer"}),
     ],
 )
-def test_what_cannot_be_free_is_said(
-    left_out: Sequence[bool], free: float | None, said: dict[str, str]
-) -> None:
-    noop = Converted("noop", False, "")
-    rows = [Converted("shuffle", out, "" if out else "it is an integer") for out in left_out]
-    kernel = TimedKernel("key", "k", (8, 1, 1), 3, 3, 10.0, 1.25, 2.0, (noop, *rows))
-    found = measure._record(kernel, "some GPU")
+def test_what_cannot_be_free_is_said(kept: Sequence[str], free: float | None, said: dict[str, str]) -> None:
+    launch = Contested("key", "k", (8, 1, 1), 3, contest(RATIOS, kept))
+    found = measure._record(launch, "some GPU")
     assert (found.stock_over_free, found.share_taken is None, found.problems) == (free, free is None, said)
+
+
+def test_what_is_noise_has_no_share() -> None:
+    launch = Contested("key", "k", (8, 1, 1), 3, contest({"ours": 1.1, "free": 1.001}))
+    assert measure._record(launch, "some GPU").share_taken is None
 
 
 def test_a_kernel_that_is_never_launched_has_no_times(

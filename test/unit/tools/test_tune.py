@@ -20,6 +20,7 @@ from triton_linear.tools.cli import main
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.contest import CONTEST
+from triton_linear.tools.measuring.contested import contested
 from triton_linear.tools.tune import command, figures
 
 __all__ = ["play", "script"]
@@ -130,7 +131,7 @@ def test_what_the_last_phase_confirms_is_not_replaced_by_what_looked_faster_befo
         "microseconds": 100.0,
     }
     records = [{"kernel": "key", "name": "name", "grid": [1]}, {"kernel": "key", "mode": CONTEST, **contest}]
-    (kernel,) = figures.tuned(figures.contested(records))
+    (kernel,) = figures.tuned(contested(records))
     assert (kernel.variant, kernel.exact) == ("bounded", True)
 
 

@@ -1,4 +1,4 @@
-"""The child of `triton-linear tune` without a GPU: what launches take, and what they give, a test says."""
+"""The child that measures, without a GPU: what launches take, and what they give, a test says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from measuring_support import FakeCuda, cuda
-from plugin_support import compile_kernel, double, transpose
+from plugin_support import compile_kernel, double, row_sums, transpose
 
 from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
@@ -20,10 +20,12 @@ from triton_linear.setting import Options
 from triton_linear.tools.measuring import child, contest, rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.contest import CONTEST, TIMING, Contest
+from triton_linear.tools.measuring.contested import contested
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.launches import Launch
+from triton_linear.tools.support.modes import mode
 from triton_linear.tools.tune import figures
-from triton_linear.variants import VARIANTS, variant
+from triton_linear.variants import VARIANTS
 
 __all__ = ["cuda"]
 
@@ -74,15 +76,14 @@ def speeds(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda, tmp_path: Path) -> d
 
 def code_of(name: str, kernel: Any = transpose) -> bytes:
     """The code of a kernel in a variant."""
-    options = variant(name).of(Options(decisions="none", measured=True))
-    with pinned(options):
+    with mode(name):
         return bytes(compile_kernel(kernel).kernel)
 
 
 def visited(tmp_path: Path, kernel: Any = transpose, **plan: Any) -> list[dict[str, Any]]:
     """The records of a child that is shown one launch of a kernel."""
     path = tmp_path / "records.jsonl"
-    plan = {"modes": list(VARIANTS), "contest": True} | plan
+    plan = {"modes": list(VARIANTS)} | plan
     held = Contest(MeasuringPlan(str(path), "script.py", [], seconds=0, **plan))
     behind = held.visit(Launch(compile_kernel(kernel), (4, 1, 1), ("x", "out", 32, 64)))
     if behind is not None:
@@ -101,7 +102,7 @@ def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]
     speeds[code_of("ours")] = 80.0
     record = ended(visited(tmp_path))
     (kernel,) = figures.tuned(
-        figures.contested([{"kernel": record["kernel"], "name": "transpose", "grid": [4]}, record])
+        contested([{"kernel": record["kernel"], "name": "transpose", "grid": [4]}, record])
     )
     assert (kernel.variant, kernel.ratio.ratio) == ("bounded", 2.0)
     assert kernel.ours is not None and kernel.ours.ratio == 1.25
@@ -252,7 +253,7 @@ def test_where_records_find_no_room_the_child_ends_and_says_so(
 ) -> None:
     statuses: list[int] = []
     monkeypatch.setattr(child.os, "_exit", statuses.append)
-    child.Child(MeasuringPlan("/dev/full", "script.py", [])).record(kernel="k", begin="ours")
+    Contest(MeasuringPlan("/dev/full", "script.py", [])).record(kernel="k", begin="ours")
     assert statuses == [child.NO_ROOM]
     plan = MeasuringPlan("", "script.py", [], modes=["stock"])
     with pytest.raises(ToolError, match="cannot keep records: the disk is full"):
@@ -292,9 +293,9 @@ def test_where_no_variant_may_win_one_round_is_enough(
 
 def test_what_has_ended_is_not_held_again(tmp_path: Path, speeds: dict[bytes, float]) -> None:
     key = visited(tmp_path, modes=["ours"])[0]["kernel"]
-    for mode in (CONTEST, TIMING):
+    for ended_mode in (CONTEST, TIMING):
         (tmp_path / "records.jsonl").unlink()
-        (only,) = visited(tmp_path, skip=[[key, mode]])
+        (only,) = visited(tmp_path, skip=[[key, ended_mode]])
         assert "name" in only
 
 
@@ -303,3 +304,29 @@ def test_nothing_is_measured_while_a_graph_is_captured(
 ) -> None:
     cuda.capturing = True
     assert visited(tmp_path) == []
+
+
+def test_where_nothing_is_to_be_decided_all_is_timed_once(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    """What free conversions compute is not looked at, and stock Triton's own time is known."""
+    modes: dict[str, Any] = {"modes": ["ours", "free"], "decide": False}
+    speeds[code_of("ours", row_sums)], speeds[code_of("free", row_sums)] = 80.0, 50.0
+    Given.wrong = {code_of("free", row_sums)}
+    records = visited(tmp_path, row_sums, **modes)
+    (launch,) = contested(records)
+    assert [one.ratio for name in modes["modes"] if (one := launch.ratio(name))] == [1.25, 2.0]
+    assert (ended(records)["best"], ended(records)["kept"]) == ("stock", [""])
+    assert (launch.microseconds, launch.problems) == (100.0, {})
+    (tmp_path / "records.jsonl").unlink()
+    (launch,) = contested(visited(tmp_path, double, **modes))
+    assert launch.microseconds == 100.0
+    assert [one.ratio for name in modes["modes"] if (one := launch.ratio(name))] == [1.0, 1.0]
+
+
+def test_a_free_kernel_that_faulted_is_left_out(tmp_path: Path, speeds: dict[bytes, float]) -> None:
+    speeds[code_of("ours", row_sums)] = 80.0
+    key = visited(tmp_path, row_sums, modes=["ours"])[0]["kernel"]
+    (tmp_path / "records.jsonl").unlink()
+    (launch,) = contested(
+        visited(tmp_path, row_sums, modes=["ours", "free"], decide=False, skip=[[key, "free"]])
+    )
+    assert launch.ratio("free") is None and launch.ratio("ours") is not None

@@ -1,24 +1,21 @@
-"""Headroom without a GPU: the children that measure it played by others, and what is said of a script."""
+"""Measuring in child processes, without a GPU: children that go wrong, and what is said of a script."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import sys
 from pathlib import Path
 
 import pytest
-from headroom_support import comparison
 
 from triton_linear.tools.cli import main
-from triton_linear.tools.measuring import child as headroom_child
-from triton_linear.tools.measuring import headroom, rounds
+from triton_linear.tools.measuring import child, rounds
 from triton_linear.tools.measuring.child import MeasuringPlan
 from triton_linear.tools.measuring.rounds import Ended
 
-# --- the children that go wrong ---------------------------------------------------------------------------
-
-PROGRAM = MeasuringPlan("", "script.py", [])
+PROGRAM = MeasuringPlan("", "script.py", [], modes=["ours", "free"])
 
 
 class Played:
@@ -34,21 +31,16 @@ class Played:
         self.plans.append(plan)
         self.loud.append(loud)
         with open(plan.records, "a") as file:
-            for key in ("a", "b"):
-                new = {"kernel": key, "name": key, "grid": [1, 1, 1], "warps": 4, "seen": 1}
-                print(json.dumps(new), file=file)
-                for mode_ in plan.modes:
-                    if [key, mode_] in plan.skip:
-                        continue
-                    if (key, mode_) in self.wrong:
-                        print(json.dumps({"kernel": key, "begin": mode_}), file=file)
-                        if self.problem:
-                            said = {"kernel": key, "mode": mode_, "problem": self.problem}
-                            print(json.dumps(said), file=file)
-                        print('{"kernel": "cut o', end="", file=file)
-                        return self.wrong[key, mode_]
-                    for record in comparison(key, mode_, {"ours": 1.25, "free": 2.0}[mode_]):
-                        print(json.dumps(record), file=file)
+            for key, name in itertools.product("ab", plan.modes):
+                if [key, name] in plan.skip:
+                    continue
+                print(json.dumps({"kernel": key, "begin": name}), file=file)
+                if (key, name) in self.wrong:
+                    if self.problem:
+                        print(json.dumps({"kernel": key, "mode": name, "problem": self.problem}), file=file)
+                    print('{"kernel": "cut o', end="", file=file)
+                    return self.wrong[key, name]
+                print(json.dumps({"kernel": key, "mode": name, "ratio": 2.0}), file=file)
             print(json.dumps({"launches": {"a": 3, "b": 5}}), file=file)
         return Ended(0)
 
@@ -56,42 +48,35 @@ class Played:
 @pytest.mark.parametrize(
     ("ended", "said", "expected"),
     [
-        (Ended(headroom_child.FAULT), "RuntimeError: illegal memory access", "illegal memory access"),
-        (Ended(headroom_child.FAULT), "", "faulted"),
+        (Ended(child.FAULT), "RuntimeError: illegal memory access", "illegal memory access"),
+        (Ended(child.FAULT), "", "faulted"),
         (Ended(-signal.SIGSEGV), "", "crashed with SIGSEGV"),
         (Ended(-signal.SIGKILL, too_long=True), "", "did not end"),
     ],
 )
 def test_a_fault_costs_one_figure(tmp_path: Path, ended: Ended, said: str, expected: str) -> None:
     play = Played({("a", "free"): ended}, said)
-    records, status = headroom.measure(PROGRAM, tmp_path, play)
-    assert status == 0
-    assert play.loud == [False, False, False]
-    kernels = {kernel.name: kernel for kernel in headroom.kernels_of(records)}
-    assert (kernels["a"].speedup, kernels["a"].headroom) == (1.25, None)
-    assert expected in kernels["a"].problems["free"]
-    assert (kernels["b"].speedup, kernels["b"].headroom, kernels["b"].launches) == (1.25, 2.0, 5)
-    assert kernels["b"].share == pytest.approx(0.4)
-
-
-def test_a_fault_of_ours_costs_one_figure_too(tmp_path: Path) -> None:
-    play = Played({("b", "ours"): Ended(headroom_child.FAULT), ("b", "free"): Ended(headroom_child.FAULT)})
-    records, status = headroom.measure(PROGRAM, tmp_path, play)
-    assert status == 0
-    kernels = {kernel.name: kernel for kernel in headroom.kernels_of(records)}
-    assert (kernels["b"].speedup, kernels["b"].headroom) == (None, None)
-    assert (kernels["a"].speedup, kernels["a"].headroom) == (1.25, 2.0)
-    assert [plan.modes for plan in play.plans] == [["ours"]] * 2 + [["free"]] * 2
+    records, last = rounds.rounds(PROGRAM, tmp_path, play, loud=True)
+    assert last == Ended(0)
+    assert play.loud == [True, False]
+    (problem,) = (record for record in records if "problem" in record)
+    assert (problem["kernel"], problem["mode"]) == ("a", "free")
+    assert expected in problem["problem"]
+    timed = {(record["kernel"], record["mode"]) for record in records if "ratio" in record}
+    assert timed == {("a", "ours"), ("b", "ours"), ("b", "free")}
+    assert play.plans[1].skip == [["a", "ours"], ["a", "free"]]
 
 
 def test_a_program_that_crashes_by_itself_is_not_run_again(tmp_path: Path) -> None:
+    play = Played({})
+
     def crash(plan: MeasuringPlan, loud: bool) -> Ended:
-        Played({})(plan, loud)
+        play(plan, loud)
         return Ended(-signal.SIGSEGV)
 
-    records, status = headroom.measure(PROGRAM, tmp_path, crash)
-    assert status == -signal.SIGSEGV
-    assert len(headroom.kernels_of(records)) == 2
+    records, ended = rounds.rounds(PROGRAM, tmp_path, crash, loud=False)
+    assert (ended.status, len(play.plans)) == (-signal.SIGSEGV, 1)
+    assert sum("ratio" in record for record in records) == 4
 
 
 def test_a_child_that_does_not_end_is_ended(tmp_path: Path) -> None:
