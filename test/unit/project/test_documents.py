@@ -421,6 +421,8 @@ def test_modules_and_files_that_are_named_are_there(path: Path) -> None:
     for module in re.findall(r"python -m (bench(?:\.\w+)*)", text):
         place = ROOT / module.replace(".", "/")
         assert place.with_suffix(".py").exists() or (place / "__main__.py").exists(), module
+    for file in re.findall(r"`(test_[\w*]+\.py)`", text):
+        assert any((ROOT / "test" / "unit").rglob(file)), file
     for file in re.findall(r"python ((?:bench|test|examples|docs)/[\w/]+\.py)", text):
         assert (ROOT / file).exists(), file
     for file in re.findall(
