@@ -105,7 +105,7 @@ def files_of(names: Sequence[str]) -> list[str]:
     return sorted(map(str, found))
 
 
-def environment(triton: str, python: str, logs: Path) -> tuple[str, Path, str]:
+def prepared(triton: str, python: str, logs: Path) -> tuple[str, Path, str]:
     """The Python of a row's environment, its scripts, and why it could not be made."""
     found = interpreter(python)
     asked = subprocess.run([found, "-c", _VERSION], capture_output=True, text=True, check=True)
@@ -158,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
         logs = Path(folder)
         # Environments are made one after the other while the rows before them run.
-        made = [pool.submit(environment, triton, python, logs) for triton, python, _ in wanted]
+        made = [pool.submit(prepared, triton, python, logs) for triton, python, _ in wanted]
         for (triton, _, units), one in zip(wanted, made, strict=True):
             print(f"Triton {triton}", flush=True)
             rows.append(row(triton, units, options.jobs, logs, one.result()))

@@ -103,37 +103,14 @@ def test_kernels_from_source(target: Any) -> None:
         assert reports[-1].error is None
 
 
-FAILURES = {
-    "the problem": ("build_scope", fail),
-    "the choice": ("assign", fail),
-    "the rewriting": ("Rewriter", fail),
-    "another module": ("Numbering.of", lambda self, op: object()),
-}
-
-
-@pytest.mark.parametrize("what", FAILURES)
-def test_a_failure_gives_the_stock_kernel_and_a_warning(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_computes_something_else_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = stock()
-    name, instead = FAILURES[what]
-    owner: Any = Numbering if name == "Numbering.of" else assignment
-    monkeypatch.setattr(owner, name.rpartition(".")[2], instead)
+    monkeypatch.setattr(Numbering, "of", lambda self, op: object())
     with triton_linear.enabled() as reports, pytest.warns(FallbackWarning, match="is compiled by stock Triton"):
         ours = triton.compile(kernel_file(), target=CUDA).asm["ptx"]
     assert instructions(ours) == instructions(plain)
-    assert reports[-1].outcome is Outcome.FAILED
-    wanted = "NotEquivalent" if what == "another module" else "LookupError: the planner tripped"
-    assert wanted in (reports[-1].error or "")
-
-
-@pytest.mark.parametrize("what", FAILURES)
-def test_a_failure_is_raised_if_strict(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, instead = FAILURES[what]
-    owner: Any = Numbering if name == "Numbering.of" else assignment
-    monkeypatch.setattr(owner, name.rpartition(".")[2], instead)
-    with (
-        triton_linear.enabled(strict=True),
-        pytest.raises(PassFailure, match="assign-layouts: internal"),
-    ):
+    assert reports[-1].outcome is Outcome.FAILED and "NotEquivalent" in (reports[-1].error or "")
+    with triton_linear.enabled(strict=True), pytest.raises(PassFailure, match="assign-layouts: internal"):
         triton.compile(kernel_file(), target=CUDA)
 
 

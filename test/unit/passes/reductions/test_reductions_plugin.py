@@ -110,14 +110,6 @@ def test_conversions_that_went_are_counted_without_those_that_came() -> None:
     )
 
 
-def test_the_option_is_one_of_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = triton_linear.environment.parse("reductions=0")
-    assert options is not None and not options.reductions
-    assert triton_linear.environment.text_of(options) == "reductions=0"
-    with pytest.raises(TypeError, match="reductions takes a bool, got 1"):
-        triton_linear.setting.Options(reductions=1)  # type: ignore[arg-type]
-
-
 def test_reductions_that_tensor_memory_keeps_inside_warps_stay_there() -> None:
     """On 8 warps Triton loads scores so that a row is in one warp. A faster load would put exchanges into the
     loop."""
