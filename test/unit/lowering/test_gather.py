@@ -44,7 +44,7 @@ def planned(case: Case, gpu: Target) -> GatherPlan | Rejected:
 def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
     rng, gpu = random.Random(f"gathers for {name}"), target(name)
     kinds = Counter[str]()
-    for number in range(100):
+    for number in range(50):
         case = random_gather(rng, gpu)
         plan = planned(case, gpu)
         if isinstance(plan, Rejected):
@@ -58,12 +58,12 @@ def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
         assert counted.shuffles == taken.shuffles == plan.shuffles * parts
         assert dict(counted.alu).get("select", 0) == plan.selects * parts
         assert dict(counted.alu).get("permute", 0) == plan.permutes
-        kinds["moves" if plan.moves else "stays"] += 1
+        kinds["moves"] += plan.moves
         kinds["packed"] += plan.packed > 0
         kinds["copies"] += len(plan.wanted) < len(plan.outputs)
         kinds["chosen by the thread"] += any(plan.choice_by_thread)
         kinds["other lanes"] += case.index.columns("lane") != case.src.columns("lane")
-    assert min(kinds[kind] for kind in ("moves", "stays", "packed", "copies", "other lanes")) > 0, kinds
+    assert min(kinds[kind] for kind in ("moves", "packed", "copies", "other lanes")) > 0, kinds
 
 
 @pytest.mark.slow
@@ -267,9 +267,10 @@ def test_copies_of_a_source_in_a_thread_need_no_shuffle() -> None:
     rows = [(1, 0), (2, 0), (4, 0), (8, 0)]
     src = layout([(0, 1), (0, 2)], [(0, 0), *rows], [], [16, 4])
     index = layout([(0, 2)], [(0, 1), *rows], [], [16, 4])
-    plan = planned(Case(src, index, 1, F32, I32), CUDA)
+    case = Case(src, index, 1, F32, I32)
+    plan = planned(case, CUDA)
     assert isinstance(plan, GatherPlan)
-    assert not plan.moves
+    assert not plan.moves and run(case, plan, CUDA).ok
     assert plan.shuffles == 0
     assert plan.selects == 2 * 3
 
