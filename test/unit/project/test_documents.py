@@ -257,6 +257,19 @@ def script_of(page: str) -> str:
     return next(body for _, file, body in BLOCK.findall(page) if file == "script.py")
 
 
+@pytest.mark.parametrize("page", ["diff.md", "view.md"])
+def test_what_commands_are_said_to_print(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what they print; `...` stands for anything, also at the end."""
+    user_environment(tmp_path, monkeypatch)
+    text = (ROOT / "docs" / page).read_text()
+    blocks = re.findall(r"^```\n\$ (triton-linear [^\n]*)\n(.*?)^```$", text, re.DOTALL | re.M)
+    assert blocks
+    for command, shown in blocks:
+        given = run(f"cd {ROOT} && {command}")
+        said = shown.removesuffix("...\n") + "...\n"
+        assert doctest.OutputChecker().check_output(said, f"{given}\n", doctest.ELLIPSIS), given
+
+
 def test_the_example_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `diff` prints of it, and the time that a page of results has."""
     user_environment(tmp_path, monkeypatch)
