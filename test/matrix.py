@@ -25,12 +25,12 @@ _READ = ("dialect/bridge", "dialect/encodings*", "dialect/versions*", "plugin/st
 _ALIKE = (
     *(
         *_READ,
-        "passes/assign_local",
-        "passes/assign_memory",
+        "passes/shared_memory",
+        "passes/global_memory",
         "passes/assign_reductions",
-        "passes/assign_shapes",
+        "passes/shape_change",
     ),
-    *("passes/load_*", "passes/reductions*", "plugin/user_passes"),
+    *("passes/load_*", "passes/reductions*", "passes/split_reductions", "plugin/user_passes"),
 )
 """What a release decides on its own."""
 _BETWEEN = (

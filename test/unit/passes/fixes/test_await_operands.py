@@ -22,7 +22,7 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.operations.names import FOR, WARP_GROUP_WAIT
 from triton_linear.tools.support.compile import lower, to_triton
 
-KERNELS = Path(__file__).parents[2] / "data" / "ttgir" / "kernels"
+KERNELS = Path(__file__).parents[3] / "data" / "ttgir" / "kernels"
 MIXED = (KERNELS / "matmul_mixed.ttgir").read_text()
 """Bytes times bf16, whose product Triton 3.6 cuts in four along k."""
 IN_REGISTERS = ("attention", "attention_fp8", "chained_dot", "matmul_mixed")

@@ -15,7 +15,7 @@ from triton import knobs
 import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 
-DATA = Path(__file__).parents[2] / "data" / "ttgir"
+DATA = Path(__file__).parents[3] / "data" / "ttgir"
 KERNELS = sorted(path for path in DATA.rglob("*.ttgir") if "ttng.warp_group_dot " in path.read_text())
 MIXED = DATA / "kernels" / "matmul_mixed.ttgir"
 LOWER = {"assign": False, "occupancy": False}
