@@ -152,7 +152,7 @@ def test_a_reproducer_without_dimensions() -> None:
 
 def test_a_reproducer_of_many_registers() -> None:
     with pytest.raises(subprocess.TimeoutExpired):
-        by_triton_alone("compile.py", "many_registers.ttgir", seconds=20)
+        by_triton_alone("compile.py", "many_registers.ttgir", seconds=8)
 
 
 @pytest.mark.skipif(installed_release() != (3, 9), reason="before, there are no conversions across CTAs either")
