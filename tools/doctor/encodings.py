@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from triton._C.libtriton import gluon_ir, ir
@@ -39,12 +40,9 @@ def compared_family(family: str, count: int, seed: int) -> Findings:
     for number in range(count):
         note_case(f"{family}: drawing number {number}")
         case = cases.families[family]()
-        text = case.attribute if isinstance(case.attribute, str) else oracle.text(case.attribute, case.shape)
-
-        def difference(case: Case = case, text: str = text) -> str | None:
-            return layout_difference(oracle, case, text)
-
-        findings.compare(family, f"{text} of {'x'.join(map(str, case.shape))}", difference)
+        text = oracle.text_of(case)
+        about = f"{text} of {'x'.join(map(str, case.shape))}"
+        findings.compare(family, about, partial(layout_difference, oracle, case, text))
     return findings
 
 
@@ -86,6 +84,10 @@ class Oracle:
         match = re.fullmatch(r"tensor<(?:\d+x)+f16, (#.*)>", tensor)
         assert match is not None, tensor
         return match[1]
+
+    def text_of(self, case: Case) -> str:
+        """The text of a case's encoding."""
+        return case.attribute if isinstance(case.attribute, str) else self.text(case.attribute, case.shape)
 
     def distributed(self, attribute: Any, shape: Sequence[int]) -> LinearLayout:
         """The result of Triton's `toLinearLayout` for a distributed encoding."""
@@ -160,6 +162,12 @@ class Case:
     element_bits: int = 16
 
 
+K_WIDTHS = {"blocked": [0], "mma v2": [1, 2, 4, 8], "mma v3": [1, 2, 4], "mfma": [1, 2, 4, 8, 16]}
+"""The parents of operands of dots, with the elements that a thread has in a row along K."""
+MFMA = ([32, 32, 8], [16, 16, 16], [64, 4, 4], [4, 64, 4], [32, 32, 16], [16, 16, 4])
+WMMA_K_WIDTHS = {1: [8, 16], 2: [4, 8, 16], 3: [2, 8, 16]}
+
+
 class Cases:
     """Draws cases from one seed."""
 
@@ -168,23 +176,18 @@ class Cases:
         self.builder = oracle.builder
         self.random = random.Random(seed)
         self.families: dict[str, Callable[[], Case]] = {
-            "blocked": self.blocked_case,
-            "slice": self.slice_case,
-            "linear": self.linear_case,
-            "mma v2": lambda: self.distributed("mma v2", rank := self.matrix_rank(), self.mma_v2(rank)),
-            "mma v3": lambda: self.distributed("mma v3", 2, self.mma_v3()),
-            "mfma": lambda: self.distributed("mfma", rank := self.matrix_rank(), self.mfma(rank)),
-            "wmma": self.wmma_case,
-            "dot of blocked": self.dot_of_blocked,
-            "dot of mma v2": self.dot_of_mma_v2,
-            "dot of mma v3": self.dot_of_mma_v3,
-            "dot of mfma": self.dot_of_mfma,
-            "dot of wmma": self.dot_of_wmma,
-            "slice of dot": self.slice_of_dot,
-            "swizzled": self.swizzled_case,
-            "rotating": self.rotating_case,
-            "nvmma": self.nvmma_case,
-            "shared linear": self.shared_linear_case,
+            "blocked": lambda: self._distributed("blocked", self.random.randint(1, 5)),
+            "slice": self._slice,
+            "linear": self._linear,
+            **{name: partial(self._matrix, name) for name in ("mma v2", "mma v3", "mfma")},
+            "wmma": self._wmma,
+            **{f"dot of {name}": partial(self._dot, name) for name in K_WIDTHS},
+            "dot of wmma": partial(self._wmma, True),
+            "slice of dot": self._slice_of_dot,
+            "swizzled": self._swizzled,
+            "rotating": self._rotating,
+            "nvmma": self._nvmma,
+            "shared linear": self._shared_linear,
         }
 
     def each(self, count: int) -> Iterator[Case]:
@@ -195,208 +198,179 @@ class Cases:
 
     # Parts of encodings
 
-    def matrix_rank(self) -> int:
-        return self.random.choice([2, 2, 3])
-
-    def factors(self, bits: int, rank: int) -> list[int]:
+    def _factors(self, bits: int, rank: int) -> list[int]:
         """Powers of two whose product is 2^bits."""
         sizes = [1] * rank
         for _ in range(bits):
             sizes[self.random.randrange(rank)] *= 2
         return sizes
 
-    def order(self, rank: int) -> list[int]:
-        return self.random.sample(range(rank), rank)
-
-    def cga(self, rank: int) -> list[list[int]]:
-        """Mostly one CTA; else up to eight, some of them with copies."""
-        bases: list[list[int]] = []
-        extent = [1] * rank
-        for _ in range(self.random.choice([0, 0, 0, 0, 1, 2, 3])):
-            basis = [0] * rank
-            if self.random.random() < 0.7:
-                axis = self.random.randrange(rank)
+    def _bases(self, count: int, extent: list[int], zeros: float = 0.0) -> list[list[int]]:
+        """The next bases of a tensor, each along one dimension, beyond `extent`, which grows; some are zero."""
+        bases = []
+        for _ in range(count):
+            basis = [0] * len(extent)
+            if self.random.random() >= zeros:
+                axis = self.random.randrange(len(extent))
                 basis[axis] = extent[axis]
                 extent[axis] *= 2
             bases.append(basis)
         return bases
 
-    def shape(self, rank: int, low: int = 0, high: int = 8, limit: int = 15) -> Shape:
+    def _order(self, rank: int) -> list[int]:
+        return self.random.sample(range(rank), rank)
+
+    def _cga(self, rank: int) -> list[list[int]]:
+        """Mostly one CTA; else up to eight, some of them with copies."""
+        return self._bases(self.random.choice([0, 0, 0, 0, 1, 2, 3]), [1] * rank, zeros=0.3)
+
+    def _shape(self, rank: int, low: int = 0, high: int = 8, limit: int = 15) -> Shape:
         """Powers of two from 2^low to 2^high, 2^limit elements at most."""
         while True:
             bits = [self.random.randint(low, high) for _ in range(rank)]
             if sum(bits) <= limit:
                 return tuple(1 << b for b in bits)
 
-    def tiles(self, rank: int) -> list[int]:
+    def _tiles(self, rank: int) -> list[int]:
         sizes = [1] * rank
         if self.random.random() < 0.5:
             sizes[-2:] = self.random.choice([1, 2]), self.random.choice([1, 2])
         return sizes
 
+    def _rank(self, name: str) -> int:
+        """A rank that matrices of this kind may have."""
+        return 2 if name == "mma v3" else self.random.choice([2, 2, 3])
+
     # Encodings
 
-    def blocked(self, rank: int) -> Any:
-        return self.builder.get_blocked_layout(
-            self.factors(self.random.randint(0, 4), rank),
-            self.factors(self.random.choice([5, 6]), rank),
-            self.factors(self.random.randint(0, 5), rank),
-            self.order(rank),
-            self.cga(rank),
-        )
+    def _encoding(self, name: str, rank: int) -> Any:
+        """A parent of other encodings."""
+        draw, builder = self.random, self.builder
+        if name == "blocked":
+            return builder.get_blocked_layout(
+                self._factors(draw.randint(0, 4), rank),
+                self._factors(draw.choice([5, 6]), rank),
+                self._factors(draw.randint(0, 5), rank),
+                self._order(rank),
+                self._cga(rank),
+            )
+        if name == "mma v3":
+            warps = [4 * draw.choice([1, 2]), draw.choice([1, 2])]
+            n = draw.choice([8, 16, 32, 64, 128, 256])
+            return builder.get_mma_layout([3, 0], warps, self._cga(2), [16, n, 16])
+        warps = self._factors(draw.randint(0, 5), rank)
+        if name == "mma v2":
+            return builder.get_mma_layout([2, 0], warps, self._cga(rank), [1] * (rank - 2) + [16, 8])
+        shape = draw.choice(MFMA)
+        transposed = shape[:2] == [64, 4] or draw.random() < 0.5
+        bits = draw.choice([32, 64]) if shape[:2] == [16, 16] else 32
+        version = draw.randint(1, 4)
+        tiles = self._tiles(rank)
+        return builder.get_amd_mfma_layout(version, warps, shape, transposed, self._cga(rank), tiles, bits)
 
-    def mma_v2(self, rank: int) -> Any:
-        warps = self.factors(self.random.randint(0, 5), rank)
-        return self.builder.get_mma_layout([2, 0], warps, self.cga(rank), [1] * (rank - 2) + [16, 8])
-
-    def mma_v3(self) -> Any:
-        warps = [4 * self.random.choice([1, 2]), self.random.choice([1, 2])]
-        n = self.random.choice([8, 16, 32, 64, 128, 256])
-        return self.builder.get_mma_layout([3, 0], warps, self.cga(2), [16, n, 16])
-
-    def mfma(self, rank: int) -> Any:
-        shape = self.random.choice(
-            [[32, 32, 8], [16, 16, 16], [64, 4, 4], [4, 64, 4], [32, 32, 16], [16, 16, 4]]
-        )
-        transposed = shape[:2] == [64, 4] or self.random.random() < 0.5
-        bits = self.random.choice([32, 64]) if shape[:2] == [16, 16] else 32
-        warps = self.factors(self.random.randint(0, 5), rank)
-        version = self.random.randint(1, 4)
-        return self.builder.get_amd_mfma_layout(
-            version, warps, shape, transposed, self.cga(rank), self.tiles(rank), bits
-        )
-
-    def wmma(self, rank: int, version: int, shape: list[int]) -> Any:
+    def _wmma_encoding(self, rank: int, version: int, shape: list[int]) -> Any:
         transposed = self.random.random() < 0.5
         if not self.oracle.wmma_has_bases:
-            warps = self.factors(self.random.randint(0, 5), rank)
+            warps = self._factors(self.random.randint(0, 5), rank)
             return self.builder.get_amd_wmma_layout(
-                version, transposed, warps, self.tiles(rank), self.cga(rank), shape
+                version, transposed, warps, self._tiles(rank), self._cga(rank), shape
             )
         warp_bases: list[list[int]] = []
         register_bases: list[list[int]] = []
-        extent = [1] * rank
-        for _ in range(self.random.randint(0, 6)):
-            basis = [0] * rank
-            axis = self.random.randrange(rank)
-            basis[axis] = extent[axis]
-            extent[axis] *= 2
+        for basis in self._bases(self.random.randint(0, 6), [1] * rank):
             self.random.choice([warp_bases, warp_bases, register_bases]).append(basis)
         return self.builder.get_amd_wmma_layout(
-            version, transposed, warp_bases, register_bases, self.cga(rank), shape, rank
+            version, transposed, warp_bases, register_bases, self._cga(rank), shape, rank
         )
-
-    def wmma_instruction(self) -> tuple[int, list[int]]:
-        version = self.random.randint(1, 3)
-        return version, [16, 16, 16 if version < 3 else self.random.choice([4, 32, 64, 128])]
 
     # Cases
 
-    def distributed(self, family: str, rank: int, attribute: Any) -> Case:
-        return Case(family, attribute, self.shape(rank))
+    def _distributed(self, name: str, rank: int) -> Case:
+        return Case(name, self._encoding(name, rank), self._shape(rank))
 
-    def blocked_case(self) -> Case:
-        rank = self.random.randint(1, 5)
-        return self.distributed("blocked", rank, self.blocked(rank))
+    def _matrix(self, name: str) -> Case:
+        return self._distributed(name, self._rank(name))
 
-    def slice_case(self) -> Case:
+    def _slice(self) -> Case:
         """Slices of blocked, mma and mfma, one to three deep."""
         rank = self.random.randint(2, 5)
-        parents = [self.blocked(rank)]
-        if rank == 2:
-            parents += [self.mma_v2(2), self.mma_v3(), self.mfma(2)]
-        attribute = self.random.choice(parents)
+        parents = ["blocked", "mma v2", "mma v3", "mfma"] if rank == 2 else ["blocked"]
+        attribute = self._encoding(self.random.choice(parents), rank)
         for _ in range(self.random.randint(1, rank - 1)):
             attribute = self.builder.get_slice_layout(self.random.randrange(rank), attribute)
             rank -= 1
-        return self.distributed("slice", rank, attribute)
+        return Case("slice", attribute, self._shape(rank))
 
-    def linear_case(self) -> Case:
+    def _linear(self) -> Case:
         """Bases distributed to the in-dims; half of the shapes differ from the one that the bases span."""
         rank = self.random.randint(1, 4)
         extent = [1] * rank
-        vectors: list[list[int]] = []
-        for _ in range(self.random.randint(0, 10)):
-            axis = self.random.randrange(rank)
-            vectors.append([extent[axis] if a == axis else 0 for a in range(rank)])
-            extent[axis] *= 2
+        vectors = self._bases(self.random.randint(0, 10), extent)
         vectors += [[0] * rank for _ in range(self.random.randint(0, 2))]
         self.random.shuffle(vectors)
         bases: list[list[list[int]]] = [[], [], [], []]
         for vector in vectors:
             self.random.choice([*bases[:1] * 3, *bases[1:2] * 4, *bases[2:3] * 2, bases[3]]).append(vector)
         attribute = self.builder.get_distributed_linear_layout(*bases, extent)
-        shape = tuple(extent) if self.random.random() < 0.5 else self.shape(rank)
-        return Case("linear", attribute, shape)
+        return Case("linear", attribute, tuple(extent) if self.random.random() < 0.5 else self._shape(rank))
 
-    def wmma_shape(self, rank: int, least: int) -> Shape:
-        """A wmma needs whole instructions along M and N, or a single row or column."""
-        shape = list(self.shape(rank, limit=14))
+    def _wmma(self, operand: bool = False) -> Case:
+        """A wmma, or an operand of it; it needs whole instructions along M and N, or a single row or column."""
+        rank, version = self._rank("wmma"), self.random.randint(1, 3)
+        instruction = [16, 16, 16 if version < 3 else self.random.choice([4, 32, 64, 128])]
+        attribute, least = self._wmma_encoding(rank, version, instruction), 16
+        if operand:
+            attribute, least = (
+                self._operand(attribute, WMMA_K_WIDTHS[version]),
+                self.random.choice([16, 32, 64]),
+            )
+        shape = list(self._shape(rank, limit=14))
         for axis in (rank - 2, rank - 1):
             shape[axis] = 1 if self.random.random() < 0.1 else max(shape[axis], least)
-        return tuple(shape)
+        return Case("dot of wmma" if operand else "wmma", attribute, tuple(shape))
 
-    def wmma_case(self) -> Case:
-        rank = self.matrix_rank()
-        return Case("wmma", self.wmma(rank, *self.wmma_instruction()), self.wmma_shape(rank, 16))
-
-    def operand(self, parent: Any, k_widths: list[int], index: int | None = None) -> Any:
+    def _operand(self, parent: Any, k_widths: list[int], index: int | None = None) -> Any:
         index = self.random.randint(0, 1) if index is None else index
         return self.builder.get_dot_operand_layout(index, parent, self.random.choice(k_widths))
 
-    def dot_of_blocked(self) -> Case:
-        rank = self.matrix_rank()
-        return self.distributed("dot of blocked", rank, self.operand(self.blocked(rank), [0]))
+    def _dot(self, name: str) -> Case:
+        rank = self._rank(name)
+        index = 0 if name == "mma v3" else None  # only its first operand may be in registers
+        attribute = self._operand(self._encoding(name, rank), K_WIDTHS[name], index)
+        return Case(f"dot of {name}", attribute, self._shape(rank))
 
-    def dot_of_mma_v2(self) -> Case:
-        rank = self.matrix_rank()
-        return self.distributed("dot of mma v2", rank, self.operand(self.mma_v2(rank), [1, 2, 4, 8]))
-
-    def dot_of_mma_v3(self) -> Case:
-        return self.distributed("dot of mma v3", 2, self.operand(self.mma_v3(), [1, 2, 4], index=0))
-
-    def dot_of_mfma(self) -> Case:
-        rank = self.matrix_rank()
-        return self.distributed("dot of mfma", rank, self.operand(self.mfma(rank), [1, 2, 4, 8, 16]))
-
-    def dot_of_wmma(self) -> Case:
-        rank = self.matrix_rank()
-        version, shape = self.wmma_instruction()
-        widths = {1: [8, 16], 2: [4, 8, 16], 3: [2, 8, 16]}[version]
-        attribute = self.operand(self.wmma(rank, version, shape), widths)
-        return Case("dot of wmma", attribute, self.wmma_shape(rank, self.random.choice([16, 32, 64])))
-
-    def slice_of_dot(self) -> Case:
-        parent = self.random.choice([self.dot_of_blocked, self.dot_of_mma_v2, self.dot_of_mfma])()
+    def _slice_of_dot(self) -> Case:
+        parent = self._dot(self.random.choice(["blocked", "mma v2", "mfma"]))
         rank = len(parent.shape)
         attribute = self.builder.get_slice_layout(self.random.randrange(rank), parent.attribute)
-        return self.distributed("slice of dot", rank - 1, attribute)
+        return Case("slice of dot", attribute, self._shape(rank - 1))
 
-    def swizzle(self) -> tuple[int, int, int]:
+    def _swizzle(self) -> tuple[int, int, int]:
         return 1 << self.random.randint(0, 4), 1 << self.random.randint(0, 3), 1 << self.random.randint(0, 4)
 
-    def swizzled_case(self) -> Case:
+    def _swizzled(self) -> Case:
         rank = self.random.randint(1, 4)
-        attribute = self.builder.get_swizzled_shared_layout(*self.swizzle(), self.order(rank), self.cga(rank))
-        return Case("swizzled", attribute, self.shape(rank, low=4, limit=18))
+        swizzle, order = self._swizzle(), self._order(rank)
+        attribute = self.builder.get_swizzled_shared_layout(*swizzle, order, self._cga(rank))
+        return Case("swizzled", attribute, self._shape(rank, low=4, limit=18))
 
-    def rotating_case(self) -> Case:
+    def _rotating(self) -> Case:
         rank = self.random.randint(2, 4)
-        vec, per_phase, max_phase = self.swizzle()
+        vec, per_phase, max_phase = self._swizzle()
         text = (
             f"#ttg.amd_rotating_shared<{{vec = {vec}, perPhase = {per_phase}, maxPhase = {max_phase}, "
-            f"order = {self.order(rank)}}}>"
+            f"order = {self._order(rank)}}}>"
         )
-        return Case("rotating", text, self.shape(rank, low=3))
+        return Case("rotating", text, self._shape(rank, low=3))
 
-    def nvmma_case(self) -> Case:
+    def _nvmma(self) -> Case:
         """At least one swizzled row and eight rows, in a tensor of two elements or more."""
         rank = self.random.choice([2, 2, 3, 4])
         swizzle = self.random.choice([0, 32, 64, 128])
         bits = self.random.choice([8, 16, 32, 64])
         transposed = self.random.random() < 0.5
         fp4 = swizzle == 128 and bits == 8 and self.random.random() < 0.4
-        shape = list(self.shape(rank, high=9, limit=16))
+        shape = list(self._shape(rank, high=9, limit=16))
         if swizzle:
             row = swizzle * 8 // bits // (2 if fp4 else 1)
             contiguous, other = (0, rank - 1) if transposed else (rank - 1, 0)
@@ -406,15 +380,10 @@ class Cases:
         attribute = self.builder.get_nvmma_shared_layout(swizzle, bits, transposed, fp4, [], rank)
         return Case("nvmma", attribute, tuple(shape), bits)
 
-    def shared_linear_case(self) -> Case:
+    def _shared_linear(self) -> Case:
         """Bases with up to two coordinates; the blocks are the outermost."""
-        rank = self.random.randint(1, 4)
-        extent = [1] * rank
-        offsets: list[list[int]] = []
-        for _ in range(self.random.randint(3, 10)):
-            axis = self.random.randrange(rank)
-            offsets.append([extent[axis] if a == axis else 0 for a in range(rank)])
-            extent[axis] *= 2
+        extent = [1] * self.random.randint(1, 4)
+        offsets = self._bases(self.random.randint(3, 10), extent)
         blocks = [offsets.pop() for _ in range(self.random.choice([0, 0, 1, 2]))][::-1]
         for index in range(1, len(offsets)):
             if self.random.random() < 0.3:

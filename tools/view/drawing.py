@@ -1,4 +1,4 @@
-"""Drawings: boxes and lines of text with positions in pixels, their colours, and the SVG that shows them.
+"""Pictures of layouts as SVG: panels of coloured cells with their labels, beside and below each other.
 
 The font has a fixed width, so the width of a text follows from its length.
 """
@@ -9,8 +9,8 @@ import colorsys
 import dataclasses
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 from xml.sax.saxutils import escape
 
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
@@ -33,46 +33,54 @@ ROOM, ROOM_BETWEEN = WIDEST - 2 * _MARGIN, _GAP
 """The width for all panels, and the space between two of them."""
 INK, SOFT = "#1d2430", "#5b6472"
 _ONE, _ZERO = "#4c86d9", "#eceff3"
-Align = Literal["left", "center", "right"]
+_BASELINE = 0.35
+"""How far the baseline is below the middle of a letter, as a part of its size."""
+_ANCHORS = {"left": "", "center": ' text-anchor="middle"', "right": ' text-anchor="end"'}
+_FONT = f'font-family="DejaVu Sans Mono, monospace" font-size="{SIZE}" xml:space="preserve"'
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A filled rectangle; y grows downwards."""
+class Svg:
+    """A document of boxes and lines of text; its unit is a pixel, and y grows downwards."""
 
-    x: float
-    y: float
-    width: float
-    height: float
-    fill: str
+    def __init__(self) -> None:
+        self._boxes: list[str] = []
+        self._texts: list[str] = []
+
+    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
+        """Add a filled rectangle."""
+        place = f'x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}"'
+        self._boxes.append(f'<rect {place} fill="{fill}"/>')
+
+    def text(
+        self, x: float, y: float, text: str, align: str = "left", colour: str = INK, bold: bool = False
+    ) -> None:
+        """Add a line of text, unless it is empty; y is the middle of its height."""
+        if not text:
+            return
+        style = _ANCHORS[align]
+        style += f' fill="{colour}"' if colour != INK else ""
+        style += ' font-weight="bold"' if bold else ""
+        place = f'x="{_number(x)}" y="{_number(y + _BASELINE * SIZE)}"'
+        self._texts.append(f"<text {place}{style}>{escape(text)}</text>")
+
+    def document(self, width: float, height: float) -> bytes:
+        """The document of this size."""
+        size = f'width="{_number(width)}" height="{_number(height)}"'
+        lines = [
+            '<?xml version="1.0" encoding="utf-8"?>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {_number(width)} {_number(height)}">',
+            '<rect width="100%" height="100%" fill="#ffffff"/>',
+            '<g stroke="#ffffff" stroke-width="0.8">',
+            *self._boxes,
+            f'</g>\n<g {_FONT} fill="{INK}">',
+            *self._texts,
+            "</g>\n</svg>\n",
+        ]
+        return "\n".join(lines).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A line of text; y is the middle of its height."""
-
-    x: float
-    y: float
-    text: str
-    align: Align = "left"
-    colour: str = INK
-    bold: bool = False
-
-    @property
-    def left(self) -> float:
-        """The x coordinate of its left end."""
-        wide = len(self.text) * LETTER
-        return self.x - {"left": 0.0, "center": wide / 2, "right": wide}[self.align]
-
-
-@dataclass(slots=True)
-class Drawing:
-    """The content of a picture, and its size."""
-
-    boxes: list[Box] = field(default_factory=list)
-    texts: list[Text] = field(default_factory=list)
-    width: float = 0
-    height: float = 0
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,67 +140,80 @@ def shortened(grid: Grid, most: int) -> Grid:
     return dataclasses.replace(grid, rows=grid.rows[:most], cells=grid.cells[:most])
 
 
-def drawing(rows: Sequence[Panels], target: Target) -> Drawing:
-    """The drawing of rows of panels: the panels of a row beside each other, the rows below each other."""
-    drawn, top = Drawing(), float(_MARGIN)
+def drawing(rows: Sequence[Panels], target: Target) -> bytes:
+    """The picture of rows of panels: the panels of a row beside each other, the rows below each other."""
+    drawn, top, width = Svg(), float(_MARGIN), 0.0
     for panels in rows:
         bottom, left = top, float(_MARGIN)
         # The grids of a row begin at the same height, whatever the heights of their headings.
         headings = [_heading(panel) for panel in panels]
         start = top + max(map(len, headings)) * _LINE + _LINE + 4
         for panel, heading in zip(panels, headings, strict=True):
-            for at, line in enumerate(heading):
-                drawn.texts.append(dataclasses.replace(line, x=left, y=top + (at + 0.5) * _LINE))
+            for at, (line, bold) in enumerate(heading):
+                drawn.text(left, top + (at + 0.5) * _LINE, line, colour=INK if bold else SOFT, bold=bold)
             bottom = max(bottom, _add(drawn, panel, left, start, target))
             left += max(NARROWEST, _width(panel)) + _GAP
-        drawn.width = max(drawn.width, left - _GAP + _MARGIN)
+        width = max(width, left - _GAP + _MARGIN)
         top = bottom + _MARGIN
-    drawn.height = top
-    return drawn
+    return drawn.document(width, top)
 
 
 def _letters(panel: Panel) -> int:
     return int(max(NARROWEST, _width(panel)) / LETTER)
 
 
-def _heading(panel: Panel) -> list[Text]:
-    """The lines above a grid, without positions: the user's name for the layout, then what is
-    known about it.
+def _heading(panel: Panel) -> list[tuple[str, bool]]:
+    """The lines above a grid, and whether they are bold: the user's name for the layout, then what is known
+    about it.
     """
     subject, grid = panel.subject, panel.grid
     known = [subject.encoding if subject.encoding != subject.text else "", subject.source]
     known.append(grid.title if grid is not None else "")
-    lines = [Text(0, 0, line, bold=True) for line in textwrap.wrap(subject.text, _letters(panel))]
-    for note in known:
-        lines += [Text(0, 0, line, colour=SOFT) for line in textwrap.wrap(note, _letters(panel))]
-    return lines
+    lines = [(line, True) for line in textwrap.wrap(subject.text, _letters(panel))]
+    return lines + [(line, False) for note in known for line in textwrap.wrap(note, _letters(panel))]
 
 
-def _add(drawn: Drawing, panel: Panel, left: float, y: float, target: Target) -> float:
+def _add(drawn: Svg, panel: Panel, left: float, y: float, target: Target) -> float:
     """Draw the cells and the notes of a panel at a position; return the y coordinate of its end."""
-    y = (
-        _add_matrix(drawn, panel.subject.layout, left, y)
-        if panel.grid is None
-        else _add_grid(drawn, panel.subject, panel.grid, left, y, target)
-    )
+    subject = panel.subject
+    if panel.grid is None:
+        names, heads_, entries = matrix_rows(subject.layout)
+        short = [name[0] + name.partition(":")[2] for name in heads_]
+        rows = [[("1" if entry else "", _ONE if entry else _ZERO) for entry in row] for row in entries]
+        y = _add_cells(drawn, "", short, names, rows, ROW, left, y, "#ffffff")
+    else:
+        grid = panel.grid
+        rows = [[(run.label, _fill(subject.layout, run, target)) for run in row] for row in grid.cells]
+        y = _add_cells(drawn, grid.corner, heads(grid), grid.rows, rows, cell_width(grid), left, y, INK)
     y += 6
     for note in panel.notes:
         for line in textwrap.wrap(note, _letters(panel), subsequent_indent=" " * 6):
-            drawn.texts.append(Text(left, y + _LINE / 2, line, colour=SOFT))
+            drawn.text(left, y + _LINE / 2, line, colour=SOFT)
             y += _LINE
     return y
 
 
-def _add_grid(drawn: Drawing, subject: Subject, grid: Grid, left: float, y: float, target: Target) -> float:
-    wide, start = cell_width(grid), left + _names_width((grid.corner, *grid.rows))
-    drawn.texts.append(Text(start - 6, y - 8, grid.corner, "right", SOFT))
-    for x, head in enumerate(heads(grid)):
-        drawn.texts.append(Text(start + (x + 0.5) * wide, y - 8, head, "center", SOFT))
-    for name, row in zip(grid.rows, grid.cells, strict=True):
-        drawn.texts.append(Text(start - 6, y + ROW / 2, name, "right", SOFT))
-        for x, run in enumerate(row):
-            drawn.boxes.append(Box(start + x * wide, y, wide, ROW, _fill(subject.layout, run, target)))
-            drawn.texts.append(Text(start + (x + 0.5) * wide, y + ROW / 2, run.label, "center"))
+def _add_cells(
+    drawn: Svg,
+    corner: str,
+    columns: Sequence[str],
+    names: Sequence[str],
+    rows: Sequence[Sequence[tuple[str, str]]],
+    wide: float,
+    left: float,
+    y: float,
+    ink: str,
+) -> float:
+    """Draw rows of cells, each a label and a colour, with the names of rows and columns."""
+    start = left + _names_width((corner, *names))
+    drawn.text(start - 6, y - 8, corner, "right", SOFT)
+    for x, head in enumerate(columns):
+        drawn.text(start + (x + 0.5) * wide, y - 8, head, "center", SOFT)
+    for name, row in zip(names, rows, strict=True):
+        drawn.text(start - 6, y + ROW / 2, name, "right", SOFT)
+        for x, (label, fill) in enumerate(row):
+            drawn.box(start + x * wide, y, wide, ROW, fill)
+            drawn.text(start + (x + 0.5) * wide, y + ROW / 2, label, "center", ink)
         y += ROW
     return y
 
@@ -204,22 +225,6 @@ def _fill(layout: LinearLayout, run: LaneRun, target: Target) -> str:
         _, warp, lane = run.owner
         return thread_colour(warp, lane, layout.in_dim_size(LANE))
     return bank_colour(run.colour, target.banks)
-
-
-def _add_matrix(drawn: Drawing, layout: LinearLayout, left: float, y: float) -> float:
-    rows, columns, entries = matrix_rows(layout)
-    start = left + _names_width(rows)
-    for x, name in enumerate(columns):
-        dim, _, bit = name.partition(":")
-        drawn.texts.append(Text(start + (x + 0.5) * ROW, y - 8, dim[0] + bit, "center", SOFT))
-    for name, row in zip(rows, entries, strict=True):
-        drawn.texts.append(Text(start - 6, y + ROW / 2, name, "right", SOFT))
-        for x, entry in enumerate(row):
-            drawn.boxes.append(Box(start + x * ROW, y, ROW, ROW, _ONE if entry else _ZERO))
-            if entry:
-                drawn.texts.append(Text(start + (x + 0.5) * ROW, y + ROW / 2, "1", "center", "#ffffff"))
-        y += ROW
-    return y
 
 
 NO_OWNER = "#dedede"
@@ -247,43 +252,3 @@ def bank_colour(bank: int, banks: int) -> str:
 
 def _hex(hue: float, saturation: float, value: float) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in colorsys.hsv_to_rgb(hue, saturation, value))
-
-
-_BASELINE = 0.35
-"""How far the baseline is below the middle of a letter, as a part of its size."""
-_ANCHORS = {"left": "", "center": ' text-anchor="middle"', "right": ' text-anchor="end"'}
-_FONT = f'font-family="DejaVu Sans Mono, monospace" font-size="{SIZE}" xml:space="preserve"'
-
-
-def svg(drawing: Drawing) -> bytes:
-    """The document; its unit is a pixel."""
-    width, height = _number(drawing.width), _number(drawing.height)
-    lines = [
-        '<?xml version="1.0" encoding="utf-8"?>',
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}">',
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
-        '<g stroke="#ffffff" stroke-width="0.8">',
-        *map(_box, drawing.boxes),
-        f'</g>\n<g {_FONT} fill="{INK}">',
-        *map(_text, drawing.texts),
-        "</g>\n</svg>\n",
-    ]
-    return "\n".join(lines).encode()
-
-
-def _box(box: Box) -> str:
-    place = f'x="{_number(box.x)}" y="{_number(box.y)}"'
-    return f'<rect {place} width="{_number(box.width)}" height="{_number(box.height)}" fill="{box.fill}"/>'
-
-
-def _text(text: Text) -> str:
-    style = _ANCHORS[text.align]
-    style += f' fill="{text.colour}"' if text.colour != INK else ""
-    style += ' font-weight="bold"' if text.bold else ""
-    y = _number(text.y + _BASELINE * SIZE)
-    return f'<text x="{_number(text.x)}" y="{y}"{style}>{escape(text.text)}</text>'
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -24,7 +24,6 @@ from triton_linear.tools.view.drawing import (
     panels_width,
     shortened,
     split_columns,
-    svg,
 )
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.memory import Memory, memory_words
@@ -130,4 +129,4 @@ def panels_drawn(panels: Panels, target: Target) -> bytes:
             rows[-1].append(panel)
         else:
             rows.append([panel])
-    return svg(drawing(rows, target))
+    return drawing(rows, target)

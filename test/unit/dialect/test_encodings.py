@@ -9,11 +9,10 @@ import pytest
 import triton
 
 from triton_linear.dialect import encodings
-from triton_linear.tools.doctor.encodings import Cases, Oracle
+from triton_linear.tools.doctor.encodings import SHARED, Cases, Oracle, layout_difference
 
 SEED = int(os.environ.get("TRITON_LINEAR_TEST_SEED", "20231107"))
 CASES_A_FAMILY = 300
-SHARED = ("swizzled", "rotating", "nvmma", "shared linear")
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +25,13 @@ def test_every_encoding_against_triton(oracle: Oracle) -> None:
     seen: Counter[str] = Counter()
     distinct = set()
     for case in Cases(oracle, SEED).each(CASES_A_FAMILY):
-        text = case.attribute if isinstance(case.attribute, str) else oracle.text(case.attribute, case.shape)
+        text = oracle.text_of(case)
         if (text, case.shape) in distinct:
             continue
         distinct.add((text, case.shape))
         seen[case.family] += 1
-        expected = (
-            oracle.shared(text, case.shape, case.element_bits)
-            if case.family in SHARED
-            else oracle.distributed(case.attribute, case.shape)
-        )
-        actual = encodings.layout_of(text, case.shape, case.element_bits)
-        assert actual == expected, f"{case.family}: {text} {case.shape}\n{actual}\nTriton says:{expected}"
+        difference = layout_difference(oracle, case, text)
+        assert difference is None, f"{case.family}: {text} {case.shape}\n{difference}"
         assert encodings.is_shared(text) == (case.family in SHARED)
         assert encodings.is_distributed(text) == (case.family not in SHARED)
     assert len(distinct) >= 3000, seen
