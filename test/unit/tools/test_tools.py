@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import io
 import os
 import re
@@ -391,16 +389,3 @@ def test_a_reader_that_stops_early(tmp_path: Path) -> None:
 def test_failures_carry_their_place() -> None:
     with pytest.raises(ToolError, match=r"f\.mlir:2:3: error: message"):
         fail("message", "f.mlir", 2, 3)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "verify.words",
-        "explain.accesses",
-        "explain.words",
-    ],
-)
-def test_doctests(module: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(f"triton_linear.tools.{module}"))
-    assert outcome.attempted and not outcome.failed
