@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triton_linear.decisions import DecisionWarning
     from triton_linear.environment import EnvironmentWarning
     from triton_linear.hook import enabled, install, uninstall
+    from triton_linear.overview import Status, status
     from triton_linear.passes.user_passes import PassError, ttgir_pass
     from triton_linear.report import FallbackWarning, LimitWarning, Report, ReportWarning, last_report
 
@@ -28,6 +29,7 @@ _NAMES = {
     "environment": ("EnvironmentWarning",),
     "hook": ("enabled", "install", "uninstall"),
     "report": ("FallbackWarning", "LimitWarning", "Report", "ReportWarning", "last_report"),
+    "overview": ("Status", "status"),
     "passes.user_passes": ("PassError", "ttgir_pass"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
@@ -40,10 +42,12 @@ __all__ = [
     "PassError",
     "Report",
     "ReportWarning",
+    "Status",
     "__version__",
     "enabled",
     "install",
     "last_report",
+    "status",
     "ttgir_pass",
     "uninstall",
 ]

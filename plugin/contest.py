@@ -16,6 +16,7 @@ import logging
 import os
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -41,6 +42,18 @@ Kernels = MutableMapping[Any, Any]
 _OTHER = "_triton_linear_other"
 """The attribute by which each kernel of a contest keeps the other one: a graph may have captured it, and
 Triton unloads a kernel that nobody refers to."""
+
+
+_running: weakref.WeakSet[LaunchContest] = weakref.WeakSet()
+_won: Counter[Side] = Counter()
+"""The contests of this process."""
+
+
+def tally() -> dict[str, int]:
+    """How many contests are running, and how many each side has won; without zeros."""
+    running = sum(contest.runs for contest in list(_running))
+    won = {f"contests won by {side.value}": count for side, count in _won.items()}
+    return {name: count for name, count in {"contests running": running, **won}.items() if count}
 
 
 class Contests:
@@ -195,6 +208,7 @@ class _Contest:
             vars(ours).pop(_OTHER, None)
             self._place.put(kernel)
         kernel._run = contest
+        _running.add(contest)
 
     def _end(self, launcher: Any, other: weakref.ref[Any], winner: Side) -> None:
         """Have launches go to the winner alone."""
@@ -210,6 +224,9 @@ class _Contest:
                 ours._run = _Checked(ours.run, takes, self._stock)
             self._place.put(ours)
         if winner is not self._winner:  # another contest of the kernel may end alike
+            _won[winner] += 1
+            if self._winner is not None:
+                _won[self._winner] -= 1
             self._winner = winner
             speeds = [f"{speed:.2f} below {1 << size} CTAs" for size, speed in sorted(self._speeds.items())]
             said = f"speed of ours {', '.join(speeds)}" if speeds else "as measured earlier"

@@ -267,6 +267,7 @@ class PhaseClock:
 
 
 _last: Report | None = None
+_outcomes: Counter[str] = Counter()
 
 
 def last_report() -> Report | None:
@@ -274,7 +275,13 @@ def last_report() -> Report | None:
     return _last
 
 
+def outcomes() -> dict[str, int]:
+    """How many finished compiles of this process had which outcome."""
+    return dict(_outcomes)
+
+
 def publish(report: Report) -> None:
-    """Make `report` the result of `last_report()`."""
+    """Make `report` the result of `last_report()`, and count its outcome."""
     global _last  # noqa: PLW0603
     _last = report
+    _outcomes[report.outcome.value] += 1

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_linear import __version__, environment
-from triton_linear.decisions import DecisionError, DecisionFile, default_file
 from triton_linear.dialect import mlir_provider, triton_versions, verdicts
-from triton_linear.dialect.sources import CODE_VERSION
+from triton_linear.overview import decisions_line
 from triton_linear.report import Outcome
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.words import count
@@ -63,15 +62,7 @@ def _state() -> Iterator[str]:
     else:
         because = f"{environment.VARIABLE}={variable}" if variable else f"{environment.VARIABLE} is not set"
         yield f"{'on' if on else 'off'} where nothing calls install(): {because}"
-    file = DecisionFile(default_file())
-    try:
-        known = file.read() if file.path.exists() else []
-    except DecisionError as error:
-        yield f"decisions: {error}"
-        return
-    here = triton_versions.found(), CODE_VERSION
-    fitting = sum((one.circumstances.triton, one.circumstances.package) == here for one in known)
-    yield f"decisions in {file.path}: {len(known)}, of which {fitting} are for these versions"
+    yield decisions_line()
 
 
 def passes() -> Table | None:

@@ -84,6 +84,11 @@ class LaunchContest:
         self._untimed = 0
         self._ended = False
 
+    @property
+    def runs(self) -> bool:
+        """False once it is decided."""
+        return not self._ended
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stock, name)  # for those who look at Triton's launcher
 

@@ -360,8 +360,12 @@ def test_one_line_says_how_a_contest_has_ended(
     gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "triton_linear")
+    won = triton_linear.status().kernels.get("contests won by ours", 0)
     Contested(gpu, monkeypatch, lambda: 2.0)
+    launch(times=2)
+    assert triton_linear.status().kernels["contests running"] == 1
     launch(times=100)
+    assert triton_linear.status().kernels["contests won by ours"] == won + 1
     later_process()
     launch(times=100)
     said = [record.message for record in caplog.records]
