@@ -52,7 +52,6 @@ from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline
 from triton_linear.passes.reductions.split_reductions import SplitReductions
-from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.ptxas.registers import Assembler
 from triton_linear.tools.support import backend
 
@@ -65,7 +64,7 @@ _TARGET = re.compile(r'ttg\.target"? = "([^"]+)"')
 _FOREIGN = 60
 _NAMED = 3
 STOCK = "as it is"
-_PRICED = (PermuteContraction, AssignLayouts, SplitReductions, LowerLocal)
+_PRICED = (PermuteContraction, AssignLayouts, SplitReductions)
 """The passes behind which the model prices a module."""
 
 
@@ -141,7 +140,7 @@ def modelled(subject: Subject, gpu: Target) -> float | None:
     if not outcome.succeeded or unfit(module.operation, ops):
         return None
     warps = module.operation.attributes["ttg.num-warps"].value
-    costs = AssignmentCosts(Situation.on(base), warps, apart=True, staged_accesses=True)
+    costs = AssignmentCosts(Situation.on(base), warps, apart=True)
     try:
         price = assign(build(ops, base), costs, admits_new=False).before
     except NoLayout:

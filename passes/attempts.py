@@ -126,7 +126,7 @@ def prepare(
     found = rewrite(module, options, target, remarks=remarks)
     own = sum(not one.made for one in found.conversions)
     folds = options.lower and not options.free and own != found.seen
-    differs = bool(found.stubs or found.changed or found.staged or folds)
+    differs = bool(found.stubs or found.changed or folds)
     return Prepared(module, target, options, found, differs)
 
 

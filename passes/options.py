@@ -16,10 +16,10 @@ class PipelineOptions:
     layouts: some layout or access may be worth changing; of `assign`, only loads of loops begin earlier if not.
     reductions: split reductions across warps. Needs `lower`: the parts are written for the lowering of this
     package.
-    lower: emit code for the remaining conversions, gathers and staged accesses.
+    lower: emit code for the remaining conversions and gathers.
     scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's limit.
     exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
-    staged: stage accesses to shared memory through another layout if that is cheaper; needs `lower`.
+    arranged: give shared memory another order and swizzle if that is cheaper; needs `assign` and `lower`.
     free: for measuring: conversions of floats cost nothing and give garbage; no other pass runs.
     without: for measuring: the name of a pass to leave out.
     """
@@ -29,7 +29,7 @@ class PipelineOptions:
     lower: bool = True
     scratch_limit: int | None = None
     exact: bool = False
-    staged: bool = True
+    arranged: bool = True
     free: bool = False
     without: str = ""
     layouts: bool = True
@@ -46,16 +46,16 @@ class PipelineOptions:
         return wanted and self.lower and not self.free
 
     @property
-    def stages_accesses(self) -> bool:
-        """True if accesses to shared memory may be staged through another layout."""
-        wanted = self.staged and self.lower and self.without != "linear-lower-local"
-        return wanted and not self.free
+    def arranges_memory(self) -> bool:
+        """True if shared memory may be laid out anew."""
+        return self.arranged and self.assign and self.lower and not self.free
 
     def keeping_layouts(self) -> PipelineOptions:
         """These options without the passes that change layouts or make tensors in other layouts: conversions,
         gathers and fixes remain.
 
-        >>> PipelineOptions().keeping_layouts() == PipelineOptions(assign=False, reductions=False, staged=False)
-        True
+        >>> kept = PipelineOptions().keeping_layouts()
+        >>> kept.assign, kept.reductions, kept.arranged
+        (False, False, False)
         """
-        return replace(self, assign=False, reductions=False, staged=False)
+        return replace(self, assign=False, reductions=False, arranged=False)

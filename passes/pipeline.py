@@ -36,7 +36,6 @@ from triton_linear.passes.reductions.split_reductions import SplitReductions, sp
 from triton_linear.passes.scheduling.load_ahead import LoadAhead
 from triton_linear.passes.scheduling.load_early import LoadEarly
 from triton_linear.passes.staging.arrange import ArrangeMemory
-from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
 
 
@@ -55,7 +54,7 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
         passes.append(DeferReductions(exact))
     if options.chooses_layouts and not exact:  # it changes the order in which a dot adds its products
         passes.append(PermuteContraction(target, limit))
-    if options.assign and options.stages_accesses:
+    if options.arranges_memory:
         passes.append(ArrangeMemory(target))
     if options.chooses_layouts:
         passes.append(
@@ -63,14 +62,11 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
                 target,
                 limit,
                 split_reductions=options.splits_reductions,
-                staged_accesses=options.stages_accesses,
                 exact=exact,
             )
         )
     if options.splits_reductions:
         passes.append(SplitReductions(target, limit, exact))
-    if options.stages_accesses:
-        passes.append(LowerLocal(target, limit, exact))
     if attach:
         passes.append(AttachLayouts())
     if options.lower:
@@ -99,7 +95,6 @@ class Rewritten:
     changed: True if the passes changed layouts, reductions or accesses.
     seen: number of conversions before the pipeline. avoided: how many of these the assignment of layouts
     removed.
-    staged: number of accesses to shared memory that are staged through another layout.
     awaited: True if waits were added for dots whose operands Triton overwrites while the dots read them.
     spares_memory: True if scratch must not grow in order to save barriers.
     """
@@ -111,7 +106,6 @@ class Rewritten:
     changed: bool = False
     seen: int = 0
     avoided: int = 0
-    staged: int = 0
     awaited: bool = False
     spares_memory: bool = False
 
@@ -164,7 +158,6 @@ def rewritten(
         any(mark in attributes for mark in ll.CHANGES),
         seen,
         0 if lowered is None else seen - len(lowered),
-        sum(ll.STAGED in op.attributes for op in ops),
         ll.AWAITED in attributes,
         spares_memory(module, target),
     )

@@ -18,7 +18,6 @@ from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.passes.scheduling.load_ahead import LoadAhead
 from triton_linear.passes.scheduling.load_early import LoadEarly
 from triton_linear.passes.staging.arrange import ArrangeMemory
-from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.passes.widening.widen import WidenAccesses
 
 PASSES: Mapping[str, type[Pass]] = {
@@ -31,7 +30,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-load-ahead": LoadAhead,
     "linear-load-early": LoadEarly,
     "linear-lower-gathers": LowerGathers,
-    "linear-lower-local": LowerLocal,
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,

@@ -49,10 +49,10 @@ def screened(
     accesses = has(*_SHARED_ACCESSES)
     assigns = has(CONVERT, GATHER) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
     splits = has(REDUCE) and options.splits_reductions
-    stages = accesses and options.stages_accesses
+    arranges = accesses and options.arranges_memory
     exchanges = accesses or has(CONVERT, GATHER, REDUCE, SCAN)
     advances = options.assign and exchanges and has(LOOP) and has(LOAD)
-    if not (assigns or splits or stages or advances):
+    if not (assigns or splits or arranges or advances):
         return None
     return replace(options, layouts=assigns)
 

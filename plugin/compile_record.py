@@ -32,7 +32,6 @@ class CompileRecord:
     outcome: Outcome = Outcome.LEFT
     seen: int = 0
     given: int = 0
-    staged: int = 0
     avoided: int = 0
     compiled: bool = False
     conversions: tuple[ReportedConversion, ...] = ()
@@ -61,7 +60,7 @@ class CompileRecord:
 
     def undo(self) -> None:
         """Drop what was recorded of conversions and gathers, since the stock kernel is compiled."""
-        self.conversions, self.gathers, self.staged, self.avoided = (), (), 0, 0
+        self.conversions, self.gathers, self.avoided = (), (), 0
 
     def report(self, target: str) -> Report:
         error = self.error

@@ -59,12 +59,11 @@ class TriedVersion:
 class PassResults:
     """The results of the passes for a module.
 
-    differs: the kernel differs from the stock kernel. staged, avoided, awaited: as in `Rewritten`.
+    differs: the kernel differs from the stock kernel. avoided, awaited: as in `Rewritten`.
     made: the known versions, in the order in which they are tried.
     """
 
     differs: bool
-    staged: int
     avoided: int
     awaited: bool
     made: tuple[TriedVersion, ...]
@@ -73,8 +72,7 @@ class PassResults:
     def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
         """The results for a module after the passes, with the versions tried so far."""
         found = prepared.rewritten
-        facts = found.staged, found.avoided, found.awaited
-        return cls(prepared.differs, *facts, tuple(made))
+        return cls(prepared.differs, found.avoided, found.awaited, tuple(made))
 
 
 class Unfinished(Exception):

@@ -57,8 +57,7 @@ class ReportedConversion:
     and `detail` is the plan's one-line summary. It is "triton" if no plan was found; `detail` is
     then the reason. It is "noop" if nothing moves. It is "free" if the conversion was omitted to measure the
     kernel without it: its result is garbage. Two kinds of conversions are not in the kernel that Triton made:
-    `partials` ones combine partial results of a reduction that was split; `made` ones come from chosen layouts,
-    or from accesses that are staged through another layout.
+    `partials` ones combine partial results of a reduction that was split; `made` ones come from chosen layouts.
     """
 
     location: str
@@ -107,10 +106,10 @@ class Report:
     `seen` counts the conversions before any pass. Of these, `ours` run code of this package, `noop` move
     nothing, `folded` were removed, `avoided` are not needed with the chosen layouts, `free` were omitted for
     measuring, and `kept` are lowered by Triton; the six add up to `seen`. `made` conversions come on top.
-    `conversions` lists those of the compiled kernel. `staged` counts accesses to shared memory that are staged
-    through another layout; each adds a conversion. `seconds` of a phase exclude the phases inside it. `variant`
-    is the variant chosen by measuring, if any (`triton_linear.variants`). `key` identifies the kernel among
-    decisions; it is empty if no decisions were looked up. `passes` are the user passes that changed the kernel.
+    `conversions` lists those of the compiled kernel. `seconds` of a phase exclude the phases inside it.
+    `variant` is the variant chosen by measuring, if any (`triton_linear.variants`). `key` identifies the kernel
+    among decisions; it is empty if no decisions were looked up. `passes` are the user passes that changed the
+    kernel.
     """
 
     kernel: str
@@ -123,7 +122,6 @@ class Report:
     error: str | None = None
     traceback: str | None = None
     gathers: tuple[ReportedGather, ...] = ()
-    staged: int = 0
     avoided: int = 0
     variant: str = ""
     key: str = ""
@@ -136,8 +134,8 @@ class Report:
 
     @property
     def made(self) -> tuple[ReportedConversion, ...]:
-        """Conversions that were not in the kernel that Triton made. They come from chosen layouts, from
-        accesses staged through another layout and from reductions that were split."""
+        """Conversions that were not in the kernel that Triton made. They come from chosen layouts
+        and from reductions that were split."""
         return tuple(conversion for conversion in self.conversions if not conversion.own)
 
     @property
@@ -193,8 +191,6 @@ class Report:
         if self.gathers:
             counts += f"; {len(self.gathers)} gather{'' if len(self.gathers) == 1 else 's'}"
             counts += f": {sum(gather.ours for gather in self.gathers)} ours"
-        if self.staged:
-            counts += f"; {self.staged} access{'' if self.staged == 1 else 'es'} by way of another layout"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         if self.variant:
             lines.append(f"  decided by measuring: {self.variant}")

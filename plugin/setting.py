@@ -205,7 +205,7 @@ class Options:
     @property
     def pipeline(self) -> PipelineOptions:
         """Those of the options that the passes take."""
-        elsewhere = ("layouts", "staged")  # which screening and the kernel decide
+        elsewhere = ("layouts", "arranged")  # which screening and the kernel decide
         names = (f.name for f in fields(PipelineOptions) if f.name not in elsewhere)
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 

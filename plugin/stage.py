@@ -348,7 +348,7 @@ class LLIRStage:
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.emit.marks import without_marks
 
-        record.staged, record.avoided = outcome.staged, outcome.avoided
+        record.avoided = outcome.avoided
         while True:
             with record.working("embed"):
                 made = next(versions, None)
@@ -357,7 +357,7 @@ class LLIRStage:
             record.conversions, record.gathers = known.reported(made)
             version = made.version
             if version is None and outcome.differs:
-                record.staged = record.avoided = 0
+                record.avoided = 0
                 record.conversions = tuple(found for found in record.conversions if found.own)
             elif version is None and record.seen == 0 and not record.gathers:
                 record.outcome = Outcome.NOTHING_TO_DO

@@ -76,25 +76,6 @@ class Kind:
             else _matrix_instructions(self.name, self.element_bytes, self.target, self.lane_bits)
         )
 
-    def conflicts(self, size: int, lanes: Sequence[int | None]) -> float:
-        """The factor on wavefronts without conflicts, for lanes that access `size` bytes each at these offsets:
-        accesses to the busiest bank, half of them where phases are joined (`Service.of`). If the offset of some
-        lane is unknown (None), a lower bound for those without copies."""
-        service, part = self.target.service(self.name, size), 1.0
-        known = [offset or 0 for offset in lanes]
-        unknown = sum(1 << lane for lane, offset in enumerate(lanes) if offset is None)
-        copies = any(not pair & unknown and not f2.multiply_vector(known, pair) for pair in service.pairs)
-        if copies and len(lanes) > len(service.lanes):
-            service, part = service.joined, 0.5
-        together = [f2.multiply_vector(known, lane) for lane in service.lanes if not lane & unknown]
-        return conflicts(together, size, service.banks, self.target.bank_bytes) * part
-
-    def without_conflicts(self, register_bits: int, size: int) -> int:
-        """Wavefronts without bank conflicts for 2^`register_bits` elements of each lane, `size` bytes at
-        once."""
-        count = 1 << (register_bits - (size // self.element_bytes).bit_length() + 1)
-        return count * max(1, (1 << self.lane_bits) // self.target.service(self.name, size).count)
-
     def by_matrices(self, registers: Sequence[int], lanes: Sequence[int]) -> int | None:
         """Wavefronts by matrix instructions for registers and lanes with these offsets; None if no instruction
         fits."""
@@ -105,14 +86,15 @@ class Kind:
                     return matrices.wavefronts(self.target, *rows)
         return None
 
-    def served(self, size: int) -> tuple[int, ...] | None:
-        """The lane bits whose offsets `conflicts` depends on where lanes hold no copies, in any order; None if
-        it depends on sums of them."""
-        return _single_bits(self.target.service(self.name, size).lanes)
-
     def wavefronts(self, registers: tuple[int, ...], size: int, lanes: Sequence[int]) -> int:
         """Wavefronts of a warp whose registers and lanes have these offsets, `size` bytes a thread at once."""
-        plain = int(self.without_conflicts(_rank(registers), size) * self.conflicts(size, lanes))
+        service = self.target.service(self.name, size)
+        if len(lanes) > len(service.lanes):
+            service = service.of(lanes)
+        together = [f2.multiply_vector(lanes, lane) for lane in service.lanes]
+        accesses = 1 << (_rank(registers) - (size // self.element_bytes).bit_length() + 1)
+        plain = accesses * max(1, (1 << self.lane_bits) // service.count)
+        plain *= conflicts(together, size, service.banks, self.target.bank_bytes)
         by_matrices = self.by_matrices(registers, lanes)
         return plain if by_matrices is None else min(plain, by_matrices)
 
@@ -136,14 +118,9 @@ class _MatrixInstruction:
     banks: int
     phases: int
 
-    def suit(self, lanes: Sequence[int | None]) -> bool:
-        """True if the lanes have the offsets that the instruction needs; unknown offsets (None) count as
-        fitting."""
-        for lane, needed in self.lanes:
-            offset = lanes[lane]
-            if offset != needed and offset is not None:
-                return False
-        return True
+    def suit(self, lanes: Sequence[int]) -> bool:
+        """True if the lanes have the offsets that the instruction needs."""
+        return all(lanes[lane] == needed for lane, needed in self.lanes)
 
     def rows_of(self, registers: Sequence[int], lanes: Sequence[int]) -> tuple[list[int], list[int]] | None:
         """Offsets of the bits that select the row, and of the register bits that select the instruction; None
@@ -205,14 +182,6 @@ def _transposing_instructions(
                 )
             )
     return tuple(found)
-
-
-@functools.lru_cache(maxsize=64)
-def _single_bits(lanes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The bit of each lane number; None unless each number has exactly one bit."""
-    return (
-        tuple(lane.bit_length() - 1 for lane in lanes) if all(lane.bit_count() == 1 for lane in lanes) else None
-    )
 
 
 _rank = functools.lru_cache(maxsize=4096)(f2.rank)

@@ -24,21 +24,6 @@ second, and so on."""
 PLANNED_CONVERSIONS: Final = 64
 """Pairs of layouts that are planned for one assignment; pairs that are not planned are not chosen."""
 
-# Accesses to shared memory through another layout (passes/staging)
-
-STAGING_BOUNDED: Final = 48
-"""Layouts for which the lower bound of their conversion is computed."""
-STAGING_PLANNED: Final = 10
-"""Layouts for which the conversion is planned."""
-STAGING_ALIKE: Final = 4
-"""Planned layouts with the same lower bound."""
-STAGING_FILLINGS: Final = 96
-"""Ways to fill the lanes of one pattern that are tried, of up to 600,000."""
-STAGING_FILLINGS_KEPT: Final = 3
-"""Tried ways to fill the lanes that are kept."""
-STAGING_GIVING_WAY: Final = 2
-"""Lane bits that are replaced by others."""
-
 # Plans (lowering/planners, lowering/gather)
 
 MOST_REGISTERS: Final = 8192

@@ -89,10 +89,11 @@ class Policy:
     On an H200, 33 launches with so many were 1.21 times as fast in the mean (0.97 to 2.04). The 21 that stay as
     they are would have had 0.91 of their speed (0.44 to 1.22). Unbounded for AMD GPUs: not measured there."""
 
-    # Accesses to shared memory through another layout (passes/staging)
+    # Shared memory laid out anew (passes/staging)
 
-    staging_left: float = _threshold(0.85, 1.0, "part of an access's clocks")
-    """The most clocks of an access through another layout, with its conversion, for which it is staged."""
+    arranged_left: float = _threshold(0.85, 1.0, "part of an access's clocks")
+    """The most clocks of all accesses to some memory in another order, with another swizzle, for which it gets
+    these."""
 
     # Planners (lowering/planners)
 
@@ -106,7 +107,7 @@ class Policy:
     more than 2 %, and none slower by as much. Offsets counted then, which made transposes of bytes 4 to 8 %
     slower; they do not any more."""
     state_warps: int = _threshold(0, 8, "warps")
-    """`likely_warps` for conversions and staged accesses of kernels that go through a sequence with a state
+    """`likely_warps` for conversions of kernels that go through a sequence with a state
     (passes/analysis/recurrence.py), whose grids have few CTAs; 0: the warps of one CTA. Of 409 launches of
     other packages 62 were below 0.98 of stock Triton's speed with 8, of which 12 below 0.90, and 52 and 8 with
     0; of the 19 that changed by 2 % or more, 15 became faster."""
@@ -147,13 +148,13 @@ def thresholds() -> dict[str, Threshold]:
 
 NVIDIA: Final = Policy()
 """NVIDIA GPUs whose clocks were measured."""
-NVIDIA_UNMEASURED: Final = replace(NVIDIA, margin=0.05, staging_left=0.8)
+NVIDIA_UNMEASURED: Final = replace(NVIDIA, margin=0.05, arranged_left=0.8)
 """NVIDIA GPUs whose clocks were not measured. The published rates of their pipes equal the measured ones of the
 H200; waits and barriers are not published. The margins are half of CDNA's. No GPU has confirmed them."""
 CDNA: Final = replace(
     NVIDIA,
     margin=0.1,
-    staging_left=0.75,
+    arranged_left=0.75,
     spares_shared_memory=True,
     large_tensor=UNBOUNDED,
     state_warps=8,

@@ -26,7 +26,7 @@ from triton_linear.passes.assignment.plan import Assignment, assign
 from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field, unfit
+from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field
 from triton_linear.passes.operations.names import CONVERT, LOAD, STORE
 from triton_linear.passes.reductions.held import KeptBits
 
@@ -62,10 +62,6 @@ class AssignLayouts(Planning):
         default=False, metadata={"help": "price reductions as `linear-split-reductions` makes them"}
     )
 
-    staged_accesses: bool = field(
-        default=False, metadata={"help": "price accesses to shared memory as `linear-lower-local` makes them"}
-    )
-
     exact: bool = exact_field()
 
     name: ClassVar[str] = "linear-assign-layouts"
@@ -91,10 +87,7 @@ class AssignLayouts(Planning):
             residency = Residency.of(situation, ops, scopes[0].warps, pass_.layouts)
         facts = Facts.of(nodes, situation.gpu.policy.unknown_trips)
         kept = KeptBits.of(op, pass_, exact=self.exact)
-        stages = self.staged_accesses and unfit(op, ops) is None
-        decided = (
-            self._decided(scope, facts, residency.in_region(scope.warps), kept, stages) for scope in scopes
-        )
+        decided = (self._decided(scope, facts, residency.in_region(scope.warps), kept) for scope in scopes)
         paying = [found for found in decided if found is not None]
         if not paying:
             return False
@@ -114,18 +107,13 @@ class AssignLayouts(Planning):
         return None
 
     def _decided(
-        self, scope: Scope, facts: Facts, situation: Situation, kept: KeptBits, stages: bool
+        self, scope: Scope, facts: Facts, situation: Situation, kept: KeptBits
     ) -> tuple[Scope, Graph, Assignment] | None:
         """The layouts of a scope; None if they stay."""
         converts = any(node.name in _WORTH_A_LOOK for node in scope.ops)
         if not converts and not any(_is_short(node.op) for node in scope.ops):
             return None
-        costs = AssignmentCosts(
-            situation,
-            scope.warps,
-            apart=self.split_reductions,
-            staged_accesses=stages,
-        )
+        costs = AssignmentCosts(situation, scope.warps, apart=self.split_reductions)
         try:
             graph = build_scope(scope, facts, situation.gpu, kept)
             assignment = assign(graph, costs, admits_new=converts)

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.planners.bound import BoundedSide, Bounds, LowerBound
 from triton_linear.lowering.planners.conversion import Reach
@@ -21,11 +21,9 @@ from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.addressing import is_constant
 from triton_linear.passes.analysis.clusters import within
-from triton_linear.passes.analysis.shared_memory import LocalAccess
 from triton_linear.passes.assignment.candidates import Candidate, NoLayout, layout_in, layout_of, sliced
 from triton_linear.passes.assignment.graph import Constancy, Edge, Group, Path, Recipe, Reduction
 from triton_linear.passes.reductions import costs as reductions
-from triton_linear.passes.staging.choice import Direct, staging_for
 
 INFINITE = 1e12
 _UNKNOWN = 200.0
@@ -42,15 +40,12 @@ def _is_loaded(edge: Edge) -> bool:
 class AssignmentCosts:
     """Prices for one situation and number of warps.
 
-    apart: a later
-    pass splits reductions across warps if that costs less. staged_accesses: a later pass stages accesses to
-    shared memory if that costs less.
+    apart: a later pass splits reductions across warps if that costs less.
     """
 
     situation: Situation
     warps: int
     apart: bool = False
-    staged_accesses: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
 
@@ -78,31 +73,13 @@ class AssignmentCosts:
             memory += moved * frequency
             clocks += issued * frequency
         for local, frequency in group.locals:
-            given = candidate.encoding == group.encoding
-            clocks += self._shared_access(local, candidate.layout, given) * frequency
+            clocks += local.clocks(candidate.layout, self.target) * frequency
         for site, frequency in group.tensors:
             clocks += site.clocks(candidate.layout) * frequency
         other = clocks * self.busy
         for reduction in group.reductions:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency
         return memory * self.busy, other
-
-    def _shared_access(self, local: LocalAccess, layout: LinearLayout, given: bool) -> float:
-        """Clocks that a warp takes for an access to shared memory, direct or staged, whichever is cheaper.
-
-        Staging is only tried for the layout that the module has (`given`). Other layouts are chosen if the
-        direct access is cheap in them, and trying takes time.
-        """
-        direct = local.clocks(layout, self.target)
-        if not (self.staged_accesses and given) or local.copied is not None:
-            return direct
-        element = element_type(f"i{8 * local.element_bytes}")
-        found = staging_for(local, layout, element, self.situation, local.is_store)
-        if isinstance(found, Direct):
-            return direct
-        access = found.after.wavefronts * self.target.costs.wavefront
-        converting = self.target.policy.new_conversion * (found.after.clocks - access)
-        return min(direct, direct - found.before.clocks + access + converting)
 
     def _distinct_registers(
         self, candidate: Candidate, path: Path, shape: tuple[int, ...], constancy: Constancy

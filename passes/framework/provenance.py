@@ -2,8 +2,8 @@
 
 Before the first pass, each conversion gets its number as the attribute `ll.own`. A pass that replaces a
 conversion hands the number to the new one (`hand_over`). A conversion without a number was made by the
-assignment of layouts, by a split reduction or by a staged access. So the report accounts for every original
-conversion. The numbers are removed at the end of the pipeline.
+assignment of layouts or by a split reduction. So the report accounts for every original conversion. The numbers
+are removed at the end of the pipeline.
 """
 
 from __future__ import annotations

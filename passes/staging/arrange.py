@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import SwizzledShared
-from triton_linear.dialect.linear_layout import LANE, LinearLayout
+from triton_linear.dialect.linear_layout import LANE, WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.equivalence import Numbering
@@ -25,7 +26,6 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, swizzle_of
 from triton_linear.passes.framework.planning import Planning, unfit, warps_of
 from triton_linear.passes.operations.names import COPY, LOCAL_ALLOC, LOCAL_LOAD, SUBSLICE
-from triton_linear.passes.staging.choice import Staging, are_words, direct_price, least_price, staging_for
 from triton_linear.passes.staging.owned import Owned, is_access, owned_memory, sides_of
 
 _FIELD = re.compile(r"\b(vec|perPhase|maxPhase|order) = (?:\d+|\[[^\]]*\])")
@@ -107,15 +107,14 @@ class ArrangeMemory(Planning):
 
 
 class _Access(NamedTuple):
-    """An access by a tensor with this layout and shape, through a view as in `Owned.views`. in_words: as for
-    `staging_for`; a copy, which passes no registers, has `is_copy`."""
+    """An access by a tensor with this layout and shape, through a view as in `Owned.views`. is_copy: it
+    passes no registers."""
 
     registers: LinearLayout
     shape: tuple[int, ...]
     turned: tuple[int, ...]
     is_store: bool
     is_copy: bool
-    in_words: bool
 
     def at(self, memory: LocalAccess) -> LocalAccess:
         """The access to memory in which all that was allocated would be accessed by `memory`."""
@@ -164,15 +163,8 @@ class _Choice:
                     return None
                 if op.name == COPY and situation.gpu.vendor != "nvidia":
                     return None  # the lanes of such a copy have to be neighbours in memory
-                is_store = op.name != LOCAL_LOAD
-                access = _Access(
-                    layout,
-                    tuple(registers.type.shape),
-                    owned.views[memory],
-                    is_store,
-                    op.name == COPY,
-                    is_store or are_words(op.results[0]),
-                )
+                shape_, turned = tuple(registers.type.shape), owned.views[memory]
+                access = _Access(layout, shape_, turned, op.name != LOCAL_LOAD, op.name == COPY)
                 accesses[access] = accesses.get(access, 0.0) + frequencies.of(op.block)
         if encoding is None or encoding.rank < 2 or not accesses:
             return None
@@ -180,7 +172,7 @@ class _Choice:
 
     def best(self) -> tuple[SwizzledShared, str] | None:
         """The encoding with the cheapest accesses, and in words what it saves; None if none saves enough."""
-        now, limit = self._memory(self.encoding), self.situation.gpu.policy.staging_left
+        now, limit = self._memory(self.encoding), self.situation.gpu.policy.arranged_left
         if now is None:
             return None
         least, before = self._sum(_least, now), self._sum(_direct, now)
@@ -193,7 +185,7 @@ class _Choice:
                 after, cheapest, found = clocks, memory, encoding
             if after <= least:
                 break  # most often one of the first
-        if found is None or after > limit * before or (after > least and after >= self._sum(_staged, now)):
+        if found is None or after > limit * before:
             return None
         wavefronts = [self._sum(_wavefronts, memory) for memory in (cheapest, now)]
         saved = "{:.0f} wavefronts a warp instead of {:.0f}".format(*wavefronts)
@@ -243,21 +235,21 @@ class _Choice:
 
 
 def _direct(access: _Access, local: LocalAccess, situation: Situation) -> float:
-    return direct_price(local, access.registers, situation).expected
+    return _clocks(local.wavefronts(access.registers, situation.gpu), access.registers, situation)
 
 
 def _least(access: _Access, local: LocalAccess, situation: Situation) -> float:
-    return least_price(local, access.registers, situation).expected
+    """Clocks of an access to the elements that a warp holds if each wavefront were full."""
+    return _clocks(local.fewest_of(access.registers, situation.gpu), access.registers, situation)
+
+
+def _clocks(wavefronts: int, registers: LinearLayout, situation: Situation) -> float:
+    """The modelled clocks until the accesses of all resident warps are done."""
+    table = situation.gpu.costs
+    warps = registers.in_dim_size(WARP) if registers.has_in_dim(WARP) else 1
+    clocks = wavefronts * table.wavefront
+    return Cost(clocks, table.memory_wait + table.alone * warps * clocks).expected(situation.busy(warps))
 
 
 def _wavefronts(access: _Access, local: LocalAccess, situation: Situation) -> float:
     return local.wavefronts(access.registers, situation.gpu)
-
-
-def _staged(access: _Access, local: LocalAccess, situation: Situation) -> float:
-    """The clocks of an access as `linear-lower-local` would make it."""
-    if access.is_copy:
-        return _direct(access, local, situation)
-    element = element_type(f"i{8 * local.element_bytes}")
-    found = staging_for(local, access.registers, element, situation, access.in_words)
-    return found.after.expected if isinstance(found, Staging) else _direct(access, local, situation)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from triton_linear.dialect import encodings, f2, ll
+from triton_linear.dialect import encodings, f2
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type, Value
 from triton_linear.lowering.plan.element import element_type
@@ -41,7 +41,6 @@ def _access(op: Operation, table: LayoutTable, target: Target) -> AccessReport:
         _words(registers.type, table, memory.type),
         short_memory(memory.type),
         memory_in_words(memory.type),
-        op.attributes[ll.STAGED].value if ll.STAGED in op.attributes else "",
         figures if isinstance(figures, AccessFigures) else None,
         figures if isinstance(figures, str) else "",
     )

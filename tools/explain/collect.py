@@ -42,7 +42,7 @@ from triton_linear.tools.verify import stock
 from triton_linear.tools.verify.command import Checked, check, check_gathers, run_stubs
 from triton_linear.tools.verify.tensor_memory import check_accesses
 
-AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False, staged=False)
+AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False, arranged=False)
 """The options of the passes for a kernel of stock Triton: they change nothing."""
 _WORKERS = 4
 

@@ -112,7 +112,7 @@ class AccessFigures:
 class AccessReport:
     """A store to shared memory, a load from it or a copy to it.
 
-    staging: what a staged access saves, empty if the access is not staged. detail: why there are no figures.
+    detail: why there are no figures.
     """
 
     place: Place
@@ -122,7 +122,6 @@ class AccessReport:
     registers_words: str
     memory: str
     memory_words: str
-    staging: str
     figures: AccessFigures | None
     detail: str
 

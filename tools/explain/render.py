@@ -240,8 +240,6 @@ def access(report: AccessReport) -> RenderableType:
     lines.append(field("memory", (report.memory, "bold")))
     if report.memory_words:
         lines.append(field("", report.memory_words))
-    if report.staging:
-        lines.append(field("staging", report.staging))
     figures = report.figures
     if figures is None:
         lines.append(field("modelled", f"not: {report.detail}"))

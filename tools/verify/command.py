@@ -1,6 +1,6 @@
 """`triton-linear verify`: run the code that this package emits into a kernel, and check its results.
 
-Every conversion is run, also those that layout assignment, split reductions and staged accesses insert, and
+Every conversion is run, also those that layout assignment, and split reductions insert, and
 every gather. Accesses to tensor memory are lowered by Triton; they are run with their assigned layouts.
 """
 

@@ -10,7 +10,6 @@
 // CHECK: --linear-await-operands
 // CHECK: --linear-free-conversions
 // CHECK: --linear-lower-gathers
-// CHECK: --linear-lower-local
 // CHECK: --linear-select-lowering
 // CHECK: option target=...: GPU to plan for
 // CHECK: option scratch-limit=...:

@@ -14,8 +14,7 @@ import pytest
 import triton
 from plugin_processes import run
 from plugin_support import CUDA, HIP
-from staged_accesses import Case
-from staged_layouts import MMA, SWIZZLED
+from shared_accesses import Case
 
 from triton_linear.dialect import triton_versions
 from triton_linear.lowering.emit import marks
@@ -268,8 +267,11 @@ def test_a_mark_in_another_form_is_an_error() -> None:
         marks.without_marks(f"  store i64 {marks.NUMBER}, ptr addrspace(3) @x\n")
 
 
-def test_accesses_go_by_way_of_other_layouts() -> None:
-    """Each release computes the same, with fewer wavefronts."""
-    case = Case("cuda:80", 4, (64, 128), "f8E5M2", MMA.replace("$", "1"), SWIZZLED, is_store=False)
-    stock, ours = case.wavefronts(ours=False), case.wavefronts(ours=True)
-    assert ours < stock
+def test_what_accesses_take_is_foreseen() -> None:
+    operand = (
+        "#ttg.dot_op<{opIdx = 1, parent = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, "
+        "warpsPerCTA = [4, 1], instrShape = [16, 8]}>, kWidth = 4}>"
+    )
+    swizzled = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 16, order = [1, 0]}>"
+    case = Case("cuda:80", 4, (64, 128), "f8E5M2", operand, swizzled, is_store=False)
+    assert case.foreseen == case.wavefronts()

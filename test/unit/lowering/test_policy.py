@@ -54,8 +54,6 @@ ELSEWHERE = {
     "analysis/widths.py": {"VECTOR"},
     "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "planners/transposing.py": {"WORD"},
-    "staging/choice.py": {"_WORD", "_HALF_ROW"},
-    "staging/family.py": {"_WORD"},
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
@@ -79,7 +77,7 @@ def test_more_must_be_saved_where_clocks_were_not_measured(gpu: Target) -> None:
     measured = FAMILIES["NVIDIA"]
     assert bool(gpu.measured) == (gpu.name == "cuda:90")
     assert (gpu.policy.margin > measured.margin) == (not gpu.measured)
-    assert (gpu.policy.staging_left < measured.staging_left) == (not gpu.measured)
+    assert (gpu.policy.arranged_left < measured.arranged_left) == (not gpu.measured)
 
 
 def _is_number(value: ast.expr | None) -> bool:

@@ -18,7 +18,6 @@ from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.reductions.held import HELD, held_values
 from triton_linear.passes.reductions.split_reductions import SplitReductions
-from triton_linear.passes.staging.local import LowerLocal
 
 # Which values are held
 
@@ -273,7 +272,4 @@ def test_which_copy_is_taken_stays_where_copies_may_differ(
     root = made(SelectLowering(exact=exact))
     assert [ll.STOCK in each.attributes for each in named(root, CONVERT)] == [stay, stay]
     assert bool(named(made(LowerGathers(exact=exact)), "tt.gather")) == stay
-    root = made(LowerLocal(exact=exact))
-    (store,) = named(root, "ttg.local_store")
-    assert (ll.STAGED in store.attributes) != stay
     assert (ll.SPLIT in made(SplitReductions(exact=exact)).operation.attributes) != stay

@@ -21,8 +21,6 @@ from triton_linear.lowering.target.targets import TARGETS, target, with_policy
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.options import PipelineOptions
-from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 
 GPU = "cuda:90"
@@ -94,14 +92,10 @@ def module(body: str, turns: int) -> Module:
     return bridge.text_to_upstream(text, bridge.upstream_context(), "priced.ttgir")
 
 
-def assigned(body: str, turns: int, staged: bool = False) -> Module:
+def assigned(body: str, turns: int) -> Module:
     root = module(body, turns)
-    assert run_passes(root, [AssignLayouts(GPU, staged_accesses=staged)], verify=True).succeeded
+    assert run_passes(root, [AssignLayouts(GPU)], verify=True).succeeded
     return root
-
-
-def linear(*, lower: bool) -> Rewritten:
-    return rewrite(module(STORED, 10), PipelineOptions(assign=True, reductions=False, lower=lower), target(GPU))
 
 
 def saved(root: Module) -> float | None:
@@ -137,7 +131,7 @@ def test_instructions_of_a_conversion_are_fetched_once(monkeypatch: pytest.Monke
 
     def layouts() -> bool:
         root = bridge.text_to_upstream(path_of("matmul_mixed").read_text(), bridge.upstream_context())
-        assert run_passes(root, [AssignLayouts(GPU, staged_accesses=True)]).succeeded
+        assert run_passes(root, [AssignLayouts(GPU)]).succeeded
         return ll.ASSIGNED in root.operation.attributes
 
     gpu = target(GPU)
@@ -163,16 +157,3 @@ def test_every_instruction_of_a_conversion_is_fetched() -> None:
             accesses = len(re.findall(r"llvm\.(?:load|store) |\b(?:ld|st)\.shared|(?:ld|st)matrix", text))
             assert accesses
         assert costs._fetching(*given) == cost.shuffles + cost.alu + cost.beside + accesses > 0
-
-
-def test_an_access_that_staging_makes_cheap_keeps_its_layout() -> None:
-    """Were the store to go byte by byte, layouts in which neither side has long accesses would be better."""
-    assert saved(assigned(STORED, 10)) is not None
-    assert saved(assigned(STORED, 10, staged=True)) is None
-
-
-def test_staged_accesses_are_counted_on_where_they_will_be_made() -> None:
-    assert (found := linear(lower=True)).staged == 1
-    assert not found.changed
-    assert (found := linear(lower=False)).staged == 0
-    assert found.changed

@@ -138,11 +138,8 @@ def test_what_parts_take_adds_up_to_what_the_whole_kernel_takes(target: str, ele
     report = explained(text, "kernel.ttgir", target, options=LOWERING)
     assert [access.loop_depth for access in report.accesses] == [1, 1, 0, 0, 0]
     assert not report.reductions
-    staged = sum(bool(access.staging) for access in report.accesses)
-    # Floats that the loop carries and stores are a state: on NVIDIA what is staged is priced for few warps.
-    assert staged > 0 or (element, target[:4]) == ("f32", "cuda")
     assert len(report.conversions) - report.made + report.folded + report.avoided == 1
-    assert report.made <= staged
+    assert report.made == 0
     assert all(access.figures is not None for access in report.accesses)
     assert said(report) == run(text, target).wavefronts > 0
 

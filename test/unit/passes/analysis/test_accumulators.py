@@ -11,7 +11,7 @@ import triton
 from accumulator_kernels import ACC, HEAD, MMA, MOVED, POINTERS, WITHIN_WARPS, kernel
 
 import triton_linear
-from triton_linear.dialect import bridge, ll
+from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples.spec import gpu_target
@@ -24,7 +24,6 @@ from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, stubs_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.staging.local import LowerLocal
 from triton_linear.tools.support.compile import LOWERING, compile_text
 from triton_linear.tools.verify.command import check
 
@@ -120,20 +119,6 @@ def test_other_signs_are_ours() -> None:
     doubled = f"%m = arith.addf %next, %next : {ACC}"
     texts = [kernel(between, "%m") for between in (doubled, ones, less)]
     assert not any(signs_changed(text) for text in (*texts, LOADED))
-
-
-@pytest.mark.parametrize("sign", [False, True], ids=["doubled", "negated"])
-def test_a_store_of_changed_signs_is_not_staged(sign: bool) -> None:
-    """Its conversion would be left to Triton, which goes through shared memory as well."""
-    memory = "#ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>"
-    stored = (
-        f"%m = {'arith.negf %next' if sign else 'arith.addf %next, %next'} : {ACC}\n"
-        f"%s = ttg.local_alloc %m : ({ACC}) -> !ttg.memdesc<64x64xf32, {memory}, #ttg.shared_memory>"
-    )
-    module = bridge.text_to_upstream(kernel(stored), bridge.upstream_context(), "kernel.ttgir")
-    assert run_passes(module, [LowerLocal("cuda:90")]).succeeded
-    found = [op.name for op in operations(module.operation) if ll.STAGED in op.attributes]
-    assert found == ([] if sign else ["ttg.local_alloc"])
 
 
 @pytest.mark.skipif(installed_release() >= (3, 9), reason="this ptxas is right")

@@ -108,7 +108,7 @@ def test_operands_of_batched_dots_take_fewer_wavefronts(
         assert not outcome.races
         counts.append(outcome.counts)
     assert counts[1].wavefronts <= counts[0].wavefronts
-    if gpu != "hip:gfx1200":
+    if not gpu.startswith(("hip:gfx1200", "hip:gfx950")):
         assert counts[1].wavefronts == counts[1].minimum_wavefronts
         assert gpu.startswith("hip") or not counts[1].shuffles
 

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.fuzz.random_layouts import kernel_encoding, random_columns
-from bench.whole_kernels import LOWERING, lower_kernel, sink
+from bench.whole_kernels import lower_kernel, sink
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.target.policy import UNBOUNDED
-from triton_linear.lowering.target.situation import Situation
-from triton_linear.lowering.target.targets import target, with_policy
+from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.shared_memory import LocalAccess
-from triton_linear.passes.staging.choice import Staging, staging_for
 
 
 class WrongAccess(Exception):
@@ -99,20 +96,16 @@ class Case:
         return access
 
     @property
-    def choice(self) -> object:
-        """The staged access that the pass chooses for it, or the reason why there is none."""
-        return staging_for(
-            self.access, self.layout(self.registers), self.type, Situation.on(target(self.target))
-        )
+    def foreseen(self) -> int:
+        """The wavefronts of the access that the model has, summed over all warps."""
+        return self.access.wavefronts(self.layout(self.registers), target(self.target)) * self.warps
 
-    def wavefronts(self, *, ours: bool) -> int:
-        """The wavefronts of the access, summed over all warps, with this package's passes (`ours`) or without.
+    def wavefronts(self) -> int:
+        """The wavefronts of the access that the interpreter counts, summed over all warps.
 
         Raises WrongAccess if the kernel moves an element to a wrong place, or has a race.
         """
-        # `choice` prices the access by itself, without looking for large tensors in the kernel.
-        gpu = with_policy(target(self.target), large_tensor=UNBOUNDED).spelled
-        kernel = lower_kernel(self.text, "local.ttgir", gpu, LOWERING if ours else None)
+        kernel = lower_kernel(self.text, "local.ttgir", target(self.target).spelled, None)
         lanes = target(self.target).lanes
         stored, expected = (held_elements(self.layout(side), lanes, self.warps, 0) for side in self.sides)
         patterns = element_patterns(self.shape[0] * self.shape[1], self.type.bits)
@@ -165,18 +158,3 @@ def random_cases(seed: int, name: str) -> Iterator[Case]:
             continue
         if layout.in_dim_size(WARP) == warps and not any(dict(layout.bases).get(BLOCK, ())):
             yield case
-
-
-def wavefront_difference(case: Case) -> str | None:
-    """How the wavefronts of Triton's access, or of the staged one, differ from the prediction; None if not.
-
-    Raises WrongAccess if the kernel is wrong, with this package's passes or without.
-    """
-    choice, stock, ours = case.choice, case.wavefronts(ours=False), case.wavefronts(ours=True)
-    predicted_stock = case.access.wavefronts(case.layout(case.registers), target(case.target)) * case.warps
-    if predicted_stock != stock:
-        return f"Triton's access takes {stock} wavefronts, {predicted_stock} are foreseen"
-    predicted_ours = choice.after.wavefronts * case.warps if isinstance(choice, Staging) else stock
-    if ours != predicted_ours:
-        return f"the staged access takes {ours} wavefronts, {predicted_ours} are foreseen"
-    return None
