@@ -111,7 +111,7 @@ def test_wrong_turns_in_programs_are_found(change: dict[str, Any], monkeypatch: 
         return {number: replace(turn, **change) for number, turn in right(order).items()}
 
     monkeypatch.setattr(scratch, "turns", wrong)
-    assert programs().races
+    assert programs(200).races
 
 
 @ordered

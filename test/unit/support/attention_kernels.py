@@ -44,7 +44,7 @@ def attention(
     Q, K, V, X, O, P, T, scale, length, stride,
     M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
     K_ROWS: tl.constexpr, V_TURNED: tl.constexpr, MASK: tl.constexpr, CAUSAL: tl.constexpr,
-    HINT: tl.constexpr, KEEP_P: tl.constexpr, TWICE: tl.constexpr, LAST: tl.constexpr,
+    HINT: tl.constexpr, TWICE: tl.constexpr, LAST: tl.constexpr,
     SUMS: tl.constexpr, PAGED: tl.constexpr, BIAS: tl.constexpr,
 ):  # fmt: skip
     """One pass over the rows of K and V, whose addresses are computed anew each turn.
@@ -92,8 +92,6 @@ def attention(
         p, fade, m, l = softmax_step(s, m, l)
         if SUMS:
             p = p + tl.cumsum(p, 1)
-        if KEEP_P:
-            tl.store(P + rows[:, None] * stride + n[None, :], p)
         if LAST:
             kept = p
         if V_TURNED:
