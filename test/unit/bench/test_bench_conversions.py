@@ -112,13 +112,7 @@ def test_predictions_are_ranked() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "ldmatrix.x2.trans",
-        "bar.sync, 4 warps",
-        "prmt + mad.lo",
-        "shfl.bfly + 2 selp + @p mul.lo",
-    ],
+    "name", ["ldmatrix.x2.trans", "bar.sync, 4 warps", "prmt + mad.lo", "shfl.bfly + 2 selp + @p mul.lo"]
 )
 def test_calibration_kernels_hold_what_they_time(name: str) -> None:
     instruction = next(i for i in calibrate.instructions() if i.name == name)

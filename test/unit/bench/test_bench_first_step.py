@@ -31,10 +31,7 @@ def test_each_way_begins_with_its_own_cache(monkeypatch: pytest.MonkeyPatch, tmp
     warm = str(first_step._SECONDS)
     assert [each[:2] for each in ran[:2]] == [("stock", "stock"), ("plugin", "plugin")]
     assert all(each[2] == warm for each in ran[:2])
-    assert ran[2:4] == [
-        ("tool", "pack", False),
-        ("tool", "pack", True),
-    ]
+    assert ran[2:4] == [("tool", "pack", False), ("tool", "pack", True)]
     assert {each[2] for each in ran[4:]} == {"0.0"}
     assert sorted(each[:2] for each in ran[4:]) == sorted(
         [("plugin", "packed"), ("plugin", "plugin"), ("stock", "stock")] * 2

@@ -60,13 +60,7 @@ def test_without_it_a_module_would_store_other_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "add_transposed",
-        "int4_matmul",
-        "matmul_f32_b_transposed",
-        "matmul_fp8_b_transposed",
-    ],
+    "name", ["add_transposed", "int4_matmul", "matmul_f32_b_transposed", "matmul_fp8_b_transposed"]
 )
 def test_where_no_float_shows_it_the_code_is_the_same(name: str) -> None:
     found = []

@@ -10,15 +10,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from index_expressions import (
-    COMPARED,
-    VALUATIONS,
-    Expression,
-    comparisons,
-    expressions,
-    scalars,
-    spread,
-)
+from index_expressions import COMPARED, VALUATIONS, Expression, comparisons, expressions, scalars, spread
 
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.addressing import Affine, Mask

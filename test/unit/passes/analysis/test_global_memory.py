@@ -9,14 +9,7 @@ import tempfile
 from dataclasses import replace
 
 import pytest
-from global_accesses import (
-    GlobalKernel,
-    access_of,
-    emitted,
-    global_kernel,
-    predicted,
-    unit_layout,
-)
+from global_accesses import GlobalKernel, access_of, emitted, global_kernel, predicted, unit_layout
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from triton import knobs

@@ -46,10 +46,7 @@ IN_COLUMNS = WARP.format(
 )
 
 
-@pytest.mark.parametrize(
-    ("policy", "left"),
-    [("", True), ("{loose_shuffles=1000}", False)],
-)
+@pytest.mark.parametrize(("policy", "left"), [("", True), ("{loose_shuffles=1000}", False)])
 def test_shuffles_of_loose_bytes_are_tritons_where_they_take_a_quarter_more(policy: str, left: bool) -> None:
     root = module(layouts=(IN_ROWS, IN_COLUMNS), shape=(256, 32))
     assert reason(root, f"cuda:90{policy}").startswith(LOOSE) is left

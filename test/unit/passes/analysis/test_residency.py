@@ -112,8 +112,7 @@ def test_kernels_with_a_large_tensor_are_priced_for_one_cta(columns: int, likely
 
 
 @pytest.mark.parametrize(
-    ("element", "made", "likely"),
-    [("f32", "splat", 0), ("i32", "splat", 8), ("i32", "load", 0)],
+    ("element", "made", "likely"), [("f32", "splat", 0), ("i32", "splat", 8), ("i32", "load", 0)]
 )
 def test_offsets_are_not_large_tensors(element: str, made: str, likely: int) -> None:
     """A thread computes offsets where it uses them, and never holds all of them; it holds what it loads."""

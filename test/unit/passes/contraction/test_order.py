@@ -12,14 +12,7 @@ from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
-from triton_linear.passes.contraction.order import (
-    aligning,
-    images,
-    inverse,
-    reordered_layout,
-    runs,
-    shifts,
-)
+from triton_linear.passes.contraction.order import aligning, images, inverse, reordered_layout, runs, shifts
 
 orders = st.integers(0, 7).flatmap(lambda bits: st.permutations(range(bits))).map(tuple)
 
@@ -76,9 +69,7 @@ def layouts_and_orders(draw: st.DrawFn) -> tuple[LinearLayout, LinearLayout, int
 
 
 @given(layouts_and_orders())
-def test_the_order_found_leaves_only_registers_to_permute(
-    case: tuple[LinearLayout, LinearLayout, int],
-) -> None:
+def test_the_order_found_leaves_only_registers_to_permute(case: tuple[LinearLayout, LinearLayout, int]) -> None:
     source, wanted, axis = case
     order = aligning(source, wanted, axis)
     aligned = source if order is None else reordered_layout(source, axis, order)

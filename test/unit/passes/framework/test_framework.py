@@ -104,9 +104,7 @@ class _Looks(_Remarks):
         return self.says
 
 
-def test_operations_are_found_again_where_a_pass_may_have_changed_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_operations_are_found_again_where_a_pass_may_have_changed_them(monkeypatch: pytest.MonkeyPatch) -> None:
     walks: list[Operation] = []
     monkeypatch.setattr(base, "operations", lambda root: walks.append(root) or operations(root))
     kept, changed = _Looks("kept", says=False), _Looks("changed")

@@ -6,14 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from reductions_support import (
-    KINDS,
-    ROWS,
-    asked,
-    module,
-    named,
-    parsed,
-)
+from reductions_support import KINDS, ROWS, asked, module, named, parsed
 
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, InsertionPoint, IntegerAttr, Module, Operation

@@ -247,13 +247,7 @@ def test_it_is_said_what_is_done_and_at_what_cost() -> None:
     assert after < before and f"{before:.1f} clocks before, {after:.1f} after" in remark.message
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("", ""),
-        ('"ttg.num-warps" = 4 : i32, ', ""),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [("", ""), ('"ttg.num-warps" = 4 : i32, ', "")])
 def test_what_is_left_alone(old: str, new: str) -> None:
     text = module("sum", ROWS if old else INSIDE, (16, 128), 1)
     if old:

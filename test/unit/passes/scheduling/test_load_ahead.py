@@ -209,10 +209,7 @@ STAY = {
         *(OFFSETS, LOADED, EXCHANGED),
         f"%old = tt.atomic_rmw add, relaxed, gpu, %q, %z : ({P}, {A}) -> {A}",
     ),
-    "a loop inside": (
-        *(OFFSETS, LOADED, EXCHANGED),
-        loop(STORED).replace("%i ", "%j "),
-    ),
+    "a loop inside": (*(OFFSETS, LOADED, EXCHANGED), loop(STORED).replace("%i ", "%j ")),
     "a division that may be by zero": (
         *("%d = arith.divsi %i, %m : i32", OFFSETS.replace("splat %i", "splat %d"), LOADED, EXCHANGED),
         STORED,
