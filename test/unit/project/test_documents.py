@@ -22,6 +22,7 @@ from xml.etree import ElementTree
 import pytest
 
 from triton_linear import environment
+from triton_linear.dialect.triton_versions import TESTED
 from triton_linear.tools import cli
 from triton_linear.tools.opt import arguments as opt_arguments
 
@@ -394,6 +395,15 @@ def test_the_picture_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert texts(tmp_path / "conversion.svg") == texts(ROOT / "docs" / "img" / "conversion.svg")
     assert "converts one to the other by shuffles" in " ".join((ROOT / "README.md").read_text().split())
     assert "conversion on cuda:90: shuffle: " in run(command.partition(" -o ")[0])
+
+
+def test_each_release_of_triton_is_named() -> None:
+    """In the README's list, and in the heads of both tables by release."""
+    listed = f"Triton {', '.join(TESTED[:-1])} and {TESTED[-1]} are supported."
+    assert listed in (ROOT / "README.md").read_text()
+    for page in ("versions.md", "measured.md"):
+        (head,) = re.findall(r"^\|.*\| (?:Triton )?3\.6\.0 \|.*$", (ROOT / "docs" / page).read_text(), re.M)
+        assert [release for release in TESTED if release not in head] == [], page
 
 
 def test_the_targets_of_make_are_documented() -> None:
