@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.measure import check_script, measured, with_times
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
-from triton_linear.tools.explain.render import as_html, show
+from triton_linear.tools.explain.render import show
 from triton_linear.tools.support.arguments import pipeline_options
-from triton_linear.tools.support.console import WIDTH, opened, trimmed
+from triton_linear.tools.support.console import WIDTH, opened, trimmed, write_page
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
@@ -51,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
             for diagnostic in error.diagnostics or [Diagnostic("error", "the passes failed", name)]:
                 printer.print(diagnostic)
     if arguments.html is not None:
-        _write(arguments.html, as_html(reports, arguments.top))
+        names = ", ".join(name for report in reports for name in report.kernels)
+        write_page(arguments.html, f"{names}: conversions", lambda page: show(page, reports, arguments.top))
     if arguments.json:
         print(json.dumps({"modules": [report.as_json() for report in reports]}, indent=2))
     else:
@@ -83,10 +83,3 @@ def _pack(arguments: argparse.Namespace) -> int:
             continue
         print("\n".join(map(str, packed)) or f"{name}: no dot takes integers from a load in a loop")
     return int(failed)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"cannot write output file: {error.strerror}", str(path))

@@ -26,7 +26,6 @@ from triton_linear.tools.explain.records import (
     ReductionReport,
 )
 from triton_linear.tools.explain.verdict import FASTER, SLOWER, UNKNOWN
-from triton_linear.tools.support.console import WIDTH
 from triton_linear.tools.support.words import count, wavefronts_text
 
 _COLOURS = {
@@ -194,16 +193,6 @@ def show(console: Console, reports: Sequence[ModuleReport], top: int | None) -> 
     """Print all modules."""
     for report in reports:
         console.print(module(report, top))
-
-
-def as_html(reports: Sequence[ModuleReport], top: int | None) -> str:
-    """All modules as an HTML file that loads no other files."""
-    with open("/dev/null", "w") as nowhere:
-        console = Console(
-            record=True, width=WIDTH + 30, file=nowhere, force_terminal=True, color_system="truecolor"
-        )
-        show(console, reports, top)
-    return console.export_html(inline_styles=True)
 
 
 def shortened(place: str) -> str:

@@ -94,6 +94,7 @@ def _modules(parser: argparse.ArgumentParser) -> None:
 
 def _conditions(parser: argparse.ArgumentParser, help_text: str) -> None:
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page as well")
     parser.add_argument(
         "--fail-on",
         action="append",
@@ -123,7 +124,6 @@ def _explain(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="say only in which order packed weights should lie in memory, so that loops exchange nothing",
     )
-    option("--html", type=Path, metavar="FILE", help="write one self-contained page as well")
     _conditions(parser, "if it holds, as 'shared conversions in loops > 0'")
     add_pipeline_options(parser)
 

@@ -1,12 +1,17 @@
-"""Print to a terminal or to a file."""
+"""Print to a terminal, to a file, or as a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from triton_linear.tools.support.errors import fail
 
 WIDTH = 110
 """The columns of reports in a file."""
@@ -36,3 +41,35 @@ def show(console: Console, table: Table) -> None:
     """Print a table; in a file, without blanks at line ends."""
     with trimmed(console):
         console.print(table)
+
+
+_PAGE_WIDTH = 140
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>@TITLE@</title>
+<meta name="viewport" content="width=device-width"><style>
+{stylesheet}
+body {{ color: {foreground}; background-color: {background}; margin: 1em; overflow-x: auto; }}
+pre {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: 13px; line-height: 1.3; }}
+</style></head><body><pre><code>{code}</code></pre></body></html>
+"""
+"""A page as wide as a window of 1400 pixels, in which nothing is loaded; rich fills it."""
+
+
+def write_page(path: Path, title: str, shown: Callable[[Console], None]) -> None:
+    """Write what `shown` prints as an HTML file. Fails if that cannot be written."""
+    console = Console(
+        record=True, width=_PAGE_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
+    shown(console)
+    text = console.export_html(
+        code_format=_PAGE.replace("@TITLE@", escape(title).replace("{", "{{").replace("}", "}}"))
+    )
+    write(path, text.encode())
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file. Fails if that is not possible."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        fail(f"cannot write output file: {error.strerror}", str(path))

@@ -13,6 +13,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.support.arguments import FORMATS
+from triton_linear.tools.support.console import write
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view import text as texts
 from triton_linear.tools.view.fold import tiles_of
@@ -135,7 +136,4 @@ def _write(content: bytes, output: Path | None, kind: str) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         return
-    try:
-        output.write_bytes(content)
-    except OSError as error:
-        fail(f"cannot write output file: {error.strerror}", str(output))
+    write(output, content)

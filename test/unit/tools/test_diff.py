@@ -116,6 +116,16 @@ def test_without_and_with_the_plugin(script: Path, capsys: pytest.CaptureFixture
         assert (conversion["kind"], conversion["lowered"]) == (kind, "cta-shared")
 
 
+def test_the_page_is_titled_by_what_differs(script: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert cli.main(["diff", str(script), "--target", "cuda:90", "--html", str(page)]) == 0
+    html = page.read_text()
+    assert "<title>turn: stock and ours</title>" in html
+    assert "B against A, expected: " in html
+    assert "src=" not in html and "href=" not in html
+    assert cli.main(["diff", str(script), "--target", "cuda:90", "--html", "/no/page.html"]) == 1
+
+
 def test_a_script_that_turns_the_plugin_on_is_compiled_by_stock_triton_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
