@@ -14,6 +14,7 @@ around, and dividends are not negative.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -136,7 +137,11 @@ def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int
 
 
 def add(a: Affine, b: Affine, sign: int = 1) -> Affine:
-    deltas, unit = _combined(a, b, lambda x, y: None if x is None or y is None else x + sign * y)
+    if any(None in bits for bits in (*a.deltas, *b.deltas)):
+        deltas, unit = _combined(a, b, lambda x, y: None if x is None or y is None else x + sign * y)
+    else:
+        rule = operator.add if sign == 1 else operator.sub
+        deltas, unit = tuple([tuple(map(rule, p, q)) for p, q in zip(a.deltas, b.deltas, strict=True)]), 1
     constant = None if a.constant is None or b.constant is None else a.constant + sign * b.constant
     divisor = min(a.divisor, b.divisor) if constant is None else divisor_of(constant)
     return Affine(deltas, divisor, constant, unit)

@@ -101,6 +101,7 @@ class Numbering:
             place = "argument", path, argument.arg_number, self._without_encoding(self._type_of(argument))
             numbers[argument] = self.given[argument] if argument in self.given else self._number(place)
         effects: list[Hashable] = []
+        known_types = self.types
         # A walk has found them. The bindings would look for a Python class of each, which loads its dialect.
         for _ in range(len(block.operations)):
             # Each question to the bindings takes a microsecond: none is asked twice.
@@ -117,7 +118,8 @@ class Numbering:
             operands = tuple([numbers[operand] for operand in op.operands])
             if self.given and name in (FOR, YIELD):
                 operands, results = self._without_given(op, operands, results)
-            types = tuple([self._without_encoding(self._type_of(result)) for result in results])
+            kinds = [self._type_of(result) for result in results] if self.shown else [v.type for v in results]
+            types = tuple([known_types.get(kind) or self._without_encoding(kind) for kind in kinds])
             key = name, self._attributes(name, op, attributes), operands, types
             known = named(name)
             pure = (

@@ -40,8 +40,9 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
     reads and writes by one argument. Arguments of calls count as well, and what
     functions return in a module with calls.
     """
-    called = any(name_of(op) == names.CALL for op in ops)
-    roots = [value for op in ops if called or op.name != names.RETURN for value in _compared_operands(op)]
+    comparing = [op for op in ops if _may_compare(op.name)]
+    called = any(name_of(op) == names.CALL for op in comparing)
+    roots = [value for op in comparing if called or op.name != names.RETURN for value in _compared_operands(op)]
     if chosen or any(op.name in names.BITCASTS and is_float(op.operands[0]) for op in ops):
         roots += [value for op in ops if op.name != names.ASSEMBLY for value in _deciding_operands(op)]
         roots += [value for op in ops if op.name == names.COMPARE for value in op.operands]
@@ -83,6 +84,12 @@ def _deciding_operands(op: Operation) -> Iterator[Value]:
 
 
 _EXCHANGE = 10  # the number of `exch` in Triton's enumeration of atomic operations
+
+
+def _may_compare(name: str) -> bool:
+    """True of operations that may have `_compared_operands`."""
+    known = named(name)
+    return known.hands_over or known.decides_by_floats or name == names.ATOMIC
 
 
 def _compared_operands(op: Operation) -> Iterator[Value]:

@@ -115,24 +115,27 @@ def held_values(
     Requires: `ops` are one operation and all operations inside it. `nvidia`: True if they are for an NVIDIA
     GPU. `counting`: the results whose bits count; None: all.
     """
+    elements: dict[Type, str] = {}
+    adding = [op for op in ops if facts(op).adds != "never"]
+    if counting is not None:
+        adding = [op for op in adding if any(result in counting for result in op.results)]
+    adding = [op for op in adding if _may_be_fused(op, facts(op).adds, nvidia, elements)]
+    reductions = [op for op in ops if op.name == REDUCE and not is_order_free(op, nvidia) and not commutes(op)]
+    if counting is not None:
+        # What only chooses gives different copies of NaNs and of zeros of both signs alone.
+        reductions = [op for op in reductions if rounds(op) and any(value in counting for value in op.results)]
+    if not adding and not reductions:
+        return frozenset()
     forward = copies_by_source(ops)
     backward: dict[Value, list[Value]] = {}
     for value, others in forward.items():
         for other in others:
             backward.setdefault(other, []).append(value)
-    elements: dict[Type, str] = {}
-    adding = [op for op in ops if _may_be_fused(op, facts(op).adds, nvidia, elements)]
-    if counting is not None:
-        adding = [op for op in adding if any(result in counting for result in op.results)]
     multiplying = [op for op in ops if _may_be_fused(op, facts(op).multiplies, nvidia, elements)]
     products = _reached((v for op in multiplying for v in op.results), forward)
     if any(_adds_two(op, products) for op in adding):
         return _all_values(ops)
     summands = _reached((v for op in adding for v in op.operands), backward)
-    reductions = [op for op in ops if op.name == REDUCE and not is_order_free(op, nvidia) and not commutes(op)]
-    if counting is not None:
-        # What only chooses gives different copies of NaNs and of zeros of both signs alone.
-        reductions = [op for op in reductions if rounds(op) and any(value in counting for value in op.results)]
     return frozenset((products & summands) | _differing_copies(reductions, ops, forward))
 
 
