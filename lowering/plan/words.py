@@ -69,6 +69,10 @@ class WordBuilder:
 
     def choose(self, masks: Sequence[int], table: Table) -> int:
         """The number of the word that `table` describes; a word that exists already is not made again."""
+        if not masks and table[0][0] >= 0:
+            word = table[0][0] // self.slots
+            if table[0] == tuple(range(word * self.slots, (word + 1) * self.slots)):
+                return word  # as it is
         return self._choose(_essential(tuple(masks), table, self.slots))
 
     def _step(self, key: object, step: Step) -> int:
@@ -257,21 +261,12 @@ def _by_slots(masks: tuple[int, ...], table: Table, chosen: tuple[int, ...], slo
 def _picks(table: Table, sources: Sequence[int], slots: int) -> Table:
     """The table with slots counted through the sources, of which there are one or two."""
     first, second = sources[0] * slots, sources[-1] * slots
-    return tuple(
-        [
-            tuple(
-                [
-                    place
-                    if place < 0
-                    else place - first
-                    if 0 <= place - first < slots
-                    else place - second + slots
-                    for place in row
-                ]
-            )
-            for row in table
-        ]
-    )
+    places = {NOWHERE: NOWHERE}
+    for slot in range(slots):
+        places[second + slot] = slots + slot
+    for slot in range(slots):  # of one source, these count
+        places[first + slot] = slot
+    return tuple([tuple([places[place] for place in row]) for row in table])
 
 
 def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _WordRequest:

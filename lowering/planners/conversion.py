@@ -145,7 +145,9 @@ def reach_between(a: Hardware, b: Hardware) -> Reach:
 
 def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
     """The origin of each destination bit of one dimension; raises ValueError if one has none."""
-    spans = _spans(a)
+    # Columns that travel less come first, so a solution has others only where it must.
+    dims = (a.register, a.lane, a.warp, a.block)
+    span = _span(tuple([column for dim in dims for column in dim]))
     here = HARDWARE_DIMS.index(name)
     stay: tuple[int, ...] = getattr(a, name)
     origins = []
@@ -153,19 +155,15 @@ def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
         anchor = stay[bit] if bit < len(stay) else 0
         if here == 0 and anchor != target:
             anchor = 0  # registers have no place to stay at: only a bit that agrees already is kept
-        found = None
-        for reach in Reach:
-            span, widths = spans[reach]
-            if (found := span.solve(target ^ anchor)) is not None:
-                break
-        else:
+        found = span.solve(target ^ anchor)
+        if found is None:
             raise ValueError(
                 f"destination {name}={1 << bit} has no source: the source layout is not surjective"
             )
-        parts = [0, 0, 0, 0]
-        for dim, width in enumerate(widths):
-            parts[dim] = found & ((1 << width) - 1)
-            found >>= width
+        parts = []
+        for dim in dims:
+            parts.append(found & ((1 << len(dim)) - 1))
+            found >>= len(dim)
         if here or anchor:
             parts[here] ^= (1 << bit) if bit < len(stay) else 0
         moved = [dim for dim in range(1, 4) if parts[dim] != ((1 << bit) if dim == here else 0)]
@@ -177,16 +175,3 @@ def _origins(a: Hardware, b: Hardware, name: str) -> tuple[Origin, ...]:
 @functools.lru_cache(maxsize=1024)
 def _span(columns: tuple[int, ...]) -> f2.Echelon:
     return f2.Echelon(columns)
-
-
-@functools.lru_cache(maxsize=256)
-def _spans(a: Hardware) -> tuple[tuple[f2.Echelon, tuple[int, ...]], ...]:
-    """Per reach, the span of the source columns within it, and the number of columns of each dimension."""
-    dims = (a.register, a.lane, a.warp, a.block)
-    return tuple(
-        (
-            _span(tuple(column for dim in dims[: reach + 1] for column in dim)),
-            tuple(map(len, dims[: reach + 1])),
-        )
-        for reach in Reach
-    )

@@ -92,19 +92,23 @@ _SEPARABLE = ("#ttg.blocked", "#ttg.linear")
 
 def layout_in(candidate: Candidate, shape: tuple[int, ...], path: Path) -> LinearLayout:
     """`layout_of` the encoding of a candidate: without reading it, where the candidate's own layout tells."""
-    sizes = [size for _, size in candidate.layout.out_dims]
+    return _layout_in(candidate.layout, candidate.encoding, shape, path)
+
+
+@lru_cache(maxsize=8192)
+def _layout_in(own: LinearLayout, encoding: str, shape: tuple[int, ...], path: Path) -> LinearLayout:
+    sizes = [size for _, size in own.out_dims]
     kept = list(range(len(sizes)))
     for step in path:
         if isinstance(step, ShapeChange):
-            return layout_of(candidate.encoding, shape, path)
+            return layout_of(encoding, shape, path)
         del kept[step]
     fits = all(size in (1, sizes[axis]) for axis, size in zip(kept, shape, strict=True))
-    if not fits or not candidate.encoding.startswith(_SEPARABLE):
-        return layout_of(candidate.encoding, shape, path)
-    return _restricted(candidate.layout, tuple(kept), shape)
+    if not fits or not encoding.startswith(_SEPARABLE):
+        return layout_of(encoding, shape, path)
+    return _restricted(own, tuple(kept), shape)
 
 
-@lru_cache(maxsize=4096)
 def _restricted(layout: LinearLayout, kept: tuple[int, ...], shape: tuple[int, ...]) -> LinearLayout:
     """The layout along the dimensions `kept`, each of which is as large as in `layout` or one element, without
     registers that hold copies."""
@@ -127,6 +131,7 @@ class Candidates:
 
     def __post_init__(self) -> None:
         self.of: dict[Group, list[Candidate]] = {}
+        self.asked: set[tuple[Group, LinearLayout, str | None]] = set()
         self.parts: dict[Group, tuple[int, ...] | None] = {}
         self.changes: dict[Group, dict[ShapeChange, None]] = {}
         self._most_scratch = 0
@@ -250,8 +255,12 @@ class Candidates:
         """Let `group` choose from `layout` too, unless it does already or cannot."""
         if not self._has_room(group):
             return []
-        known = self.of[group]
         layout = layout.remove_zero_bases(REGISTER)
+        asked = group, layout, encoding
+        if asked in self.asked:
+            return []  # it has it, or cannot
+        self.asked.add(asked)
+        known = self.of[group]
         if any(c.layout == layout for c in known):
             return []
         if self._in_cluster and blocks_of(layout) != blocks_of(known[0].layout):
