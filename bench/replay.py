@@ -90,7 +90,7 @@ def _changing(text: str, target: targets.Target) -> list[str]:
             seen.append(name)
         before = now
 
-    run_passes(module, passes_of(options, target.spelled, attach=False), remarks=False, watch=watch)
+    run_passes(module, passes_of(options, target.spelled), remarks=False, watch=watch)
     return seen
 
 

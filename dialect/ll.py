@@ -43,8 +43,6 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 
 # Attributes that the passes leave on operations.
-RESULTS = "ll.results"
-ARGUMENTS = "ll.arguments"
 PLAN = "ll.plan"
 STOCK = "ll.stock"
 SOURCE = "ll.source"

@@ -17,7 +17,6 @@ from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
-from triton_linear.passes.conversions.attach import AttachLayouts
 from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
@@ -39,12 +38,10 @@ from triton_linear.passes.staging.arrange import ArrangeMemory
 from triton_linear.passes.widening.widen import WidenAccesses
 
 
-def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = False) -> list[Pass]:
+def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
     """The passes in the order in which they run.
 
     `target`: the GPU to plan for; None: the one that the module names.
-    `attach`: write layouts on every operation and check shape operations against them. No decision reads these
-    layouts, and writing them takes a third of the time.
     """
     if options.free:
         return [FreeConversions(), OutlineConversions()]
@@ -67,8 +64,6 @@ def pipeline(options: PipelineOptions, target: str | None, *, attach: bool = Fal
         )
     if options.splits_reductions:
         passes.append(SplitReductions(target, limit, exact))
-    if attach:
-        passes.append(AttachLayouts())
     if options.lower:
         passes += [LowerGathers(target, limit, exact), SelectLowering(target, limit, exact)]
     if options.assign:
@@ -131,7 +126,7 @@ def rewrite(
     seen = provenance.number(operations(module.operation))
     done = run_passes(
         module,
-        pipeline(options, target.spelled, attach=verify),
+        pipeline(options, target.spelled),
         verify=verify,
         remarks=remarks,
     )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
-from triton_linear.passes.conversions.attach import AttachLayouts
 from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
@@ -23,7 +22,6 @@ from triton_linear.passes.widening.widen import WidenAccesses
 PASSES: Mapping[str, type[Pass]] = {
     "linear-arrange-memory": ArrangeMemory,
     "linear-assign-layouts": AssignLayouts,
-    "linear-attach-layouts": AttachLayouts,
     "linear-await-operands": AwaitOperands,
     "linear-defer-reductions": DeferReductions,
     "linear-free-conversions": FreeConversions,

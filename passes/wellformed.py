@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import (
-    ArrayAttr,
     Attribute,
     FlatSymbolRefAttr,
     IntegerAttr,
@@ -157,8 +156,6 @@ def _of_kind(kind: type, named: str) -> Callable[[Attribute], str | None]:
 
 
 _ATTRIBUTE_CHECKS: dict[str, Callable[[Attribute], str | None]] = {
-    ll.RESULTS: _of_kind(ArrayAttr, "a list"),
-    ll.ARGUMENTS: _of_kind(ArrayAttr, "a list"),
     ll.STOCK: _of_kind(StringAttr, "a string"),
     ll.SCRATCH_LIMIT: _of_kind(IntegerAttr, "an integer"),
     ll.PLAN: _read_by(ll.plan_from_attribute),

@@ -22,7 +22,7 @@ from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.flow import reached
 from triton_linear.passes.contraction.order import Order, images, inverse
 from triton_linear.passes.contraction.ties import Invariance, Ties, extents, ties
-from triton_linear.passes.framework.proofs import NotProved
+from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.framework.shape_changes import Moved, follow, places
 from triton_linear.passes.operations.names import CONSTANT, RANGE, SHIFT_LEFT, YIELD
 
@@ -37,7 +37,7 @@ _ARITHMETIC = {
 def check(
     ops: Sequence[Operation], order: Order, claims: Mapping[Value, int], erased: Mapping[Value, Value]
 ) -> dict[Value, Value]:
-    """Show points 1 to 3; raises NotProved if one fails.
+    """Show points 1 to 3; raises NotEquivalent if one fails.
 
     Returns the values that change the order, each with the value in the other order that it is computed from.
     """
@@ -50,7 +50,7 @@ def check(
         _check_ties(op, claims, same)
     for value in claims:
         if value in producers and any(hint in producers[value].attributes for hint in HINTS):
-            raise NotProved(f"'{producers[value].name}' promises what holds in one order alone")
+            raise NotEquivalent(f"'{producers[value].name}' promises what holds in one order alone")
     for result, source in erased.items():
         _check_change(result, source, order, claims, producers)
     return steps
@@ -72,10 +72,10 @@ def _check_ties(op: Operation, claims: Mapping[Value, int], same: Invariance) ->
     for place in claimed:
         together = tied.of(place)
         if together is None:
-            raise NotProved(f"'{op.name}' has its elements in another order")
+            raise NotEquivalent(f"'{op.name}' has its elements in another order")
         for value, axis in together:
             if claims.get(value) != axis and not same(value, axis):
-                raise NotProved(f"'{op.name}' meets elements in two orders")
+                raise NotEquivalent(f"'{op.name}' meets elements in two orders")
 
 
 def _check_change(
@@ -90,9 +90,9 @@ def _check_change(
     shape = extents(source.type)
     axis = claims.get(result, claims.get(source))
     if axis is None or extents(result.type) != shape or {shape[axis]} != {1 << len(order)}:
-        raise NotProved("an order is changed of values that have none")
+        raise NotEquivalent("an order is changed of values that have none")
     if source in claims and result in claims:
-        raise NotProved("an order is changed twice")
+        raise NotEquivalent("an order is changed twice")
     goes = order if result in claims else inverse(order)
     begins = producers.get(source)  # None for a value that a loop carries
     if begins is not None and begins.name == RANGE and producers[result].name in _ARITHMETIC:
@@ -103,7 +103,7 @@ def _check_change(
         expected = [bit_of[at, goes[bit] if at == axis else bit] for at, bit in places(shape)]
         same = follow(result, source, producers)[0] == Moved(shape, tuple(expected))
     if not same:
-        raise NotProved(f"'{producers[result].name}' does not give the order that is claimed")
+        raise NotEquivalent(f"'{producers[result].name}' does not give the order that is claimed")
 
 
 def _evaluate(
@@ -116,6 +116,6 @@ def _evaluate(
     if op.name == CONSTANT:
         return [op.attributes["value"].get_splat_value().value] * len(numbers)
     if op.name not in _ARITHMETIC:
-        raise NotProved(f"'{op.name}' is not known to change an order")
+        raise NotEquivalent(f"'{op.name}' is not known to change an order")
     taken = [_evaluate(operand, source, numbers, producers) for operand in op.operands]
     return list(map(_ARITHMETIC[op.name], *taken))

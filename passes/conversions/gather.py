@@ -272,8 +272,6 @@ class _Stubs:
             "callee": FlatSymbolRefAttr.get(symbol, gather.context),
             ll.GATHER: UnitAttr.get(gather.context),
         }
-        if ll.RESULTS in gather.attributes and type_ == before.type:
-            attributes[ll.RESULTS] = gather.attributes[ll.RESULTS]
         result = made(CALL, [way.source, way.index], type_, gather, gather.location, attributes)
         if type_ != before.type:
             for user in [use.owner.operation for use in before.uses]:

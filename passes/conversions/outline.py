@@ -109,8 +109,7 @@ def _call(conversion: Operation, symbol: str) -> None:
     """Put a call of a stub in the place of a conversion."""
     result = conversion.results[0]
     attributes = {"callee": FlatSymbolRefAttr.get(symbol, conversion.context)}
-    kept = (ll.RESULTS, *HINTS)
-    attributes |= {name: conversion.attributes[name] for name in kept if name in conversion.attributes}
+    attributes |= {name: conversion.attributes[name] for name in HINTS if name in conversion.attributes}
     operands, place = [conversion.operands[0]], conversion.location
     call = made(CALL, operands, result.type, conversion, place, attributes)
     result.replace_all_uses_with(call)

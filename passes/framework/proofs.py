@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class NotProved(Exception):
-    """A rewritten module may compute other results than before, or have hints that are wrong."""
+class NotEquivalent(Exception):
+    """The rewritten module may compute other results than before, or have hints that are wrong."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.framework.proofs import NotProved
+from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.operations.names import CONVERT, RESHAPE, TRANS
 
 SHAPE_CHANGES = (RESHAPE, TRANS, CONVERT)
@@ -24,7 +24,7 @@ def places(shape: Sequence[int]) -> list[tuple[int, int]]:
     [(1, 0), (1, 1), (0, 0)]
     """
     if any(size < 1 or size & (size - 1) for size in shape):
-        raise NotProved(f"the sizes {list(shape)} are no powers of two")
+        raise NotEquivalent(f"the sizes {list(shape)} are no powers of two")
     axes = reversed(range(len(shape)))
     return [(axis, bit) for axis in axes for bit in range(shape[axis].bit_length() - 1)]
 
@@ -49,13 +49,13 @@ class Moved:
     def reshape(self, shape: Sequence[int]) -> Moved:
         """The same elements, in the same order, in another shape."""
         if len(places(shape)) != len(self.bits):
-            raise NotProved(f"a reshape to {list(shape)} gives another number of elements")
+            raise NotEquivalent(f"a reshape to {list(shape)} gives another number of elements")
         return Moved(tuple(shape), self.bits)
 
     def trans(self, order: Sequence[int]) -> Moved:
         """Transpose: dimension i of the result is dimension `order[i]`."""
         if sorted(order) != list(range(len(self.shape))):
-            raise NotProved(f"{list(order)} is no order of {len(self.shape)} dimensions")
+            raise NotEquivalent(f"{list(order)} is no order of {len(self.shape)} dimensions")
         shape = tuple(self.shape[axis] for axis in order)
         bit_of = dict(zip(places(self.shape), self.bits, strict=True))
         return Moved(shape, tuple(bit_of[order[axis], bit] for axis, bit in places(shape)))
@@ -64,16 +64,16 @@ class Moved:
 def follow(
     value: Value, source: Value, producers: Mapping[Value, Operation]
 ) -> tuple[Moved, Sequence[Operation]]:
-    """The permutation from `source` to `value`, and the operations between them. Raises NotProved unless all of
-    these are changes of shape."""
+    """The permutation from `source` to `value`, and the operations between them. Raises NotEquivalent unless
+    all of these are changes of shape."""
     steps: list[Operation] = []
     at = value
     while at != source:
         op = producers.get(at)
         if op is None or op.name not in SHAPE_CHANGES:
-            raise NotProved(f"'{op.name if op else 'an argument'}' is no change of shape")
+            raise NotEquivalent(f"'{op.name if op else 'an argument'}' is no change of shape")
         if any(name in op.attributes for name in ("allow_reorder", "efficient_layout")):
-            raise NotProved("a reshape may move elements")
+            raise NotEquivalent("a reshape may move elements")
         steps.insert(0, op)
         at = op.operands[0]
     moved = Moved.nowhere(source.type.shape)
@@ -81,5 +81,5 @@ def follow(
         shape = tuple(op.results[0].type.shape)
         moved = moved.trans(list(op.attributes["order"])) if op.name == TRANS else moved.reshape(shape)
         if moved.shape != shape:
-            raise NotProved(f"'{op.name}' gives another shape")
+            raise NotEquivalent(f"'{op.name}' gives another shape")
     return moved, steps

@@ -8,36 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Attribute, Operation, UnitAttr, block_arguments, operations
+from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.operations.names import CONVERT, GATHER
 
 Verifier = Callable[[Operation], bool]
-
-
-def every_tensor_has_layout(root: Operation) -> bool:
-    """The operation of every tensor and memory descriptor states its layout, or the reason why it has none."""
-    table = LayoutTable()
-    good = True
-    for op in operations(root):
-        kinds = (
-            ("result", ll.RESULTS, list(op.results)),
-            ("block argument", ll.ARGUMENTS, list(block_arguments(op))),
-        )
-        for kind, name, values in kinds:
-            attached: list[Attribute | None] = [None] * len(values)
-            if name in op.attributes:
-                attached = list(op.attributes[name])
-            if len(attached) != len(values):
-                diagnostics.error(op, f"'{name}' has {len(attached)} entries for {len(values)} {kind}s")
-                good = False
-                continue
-            for i, (value, layout) in enumerate(zip(values, attached, strict=True)):
-                if (layout is None or isinstance(layout, UnitAttr)) and table.of(value.type) is not None:
-                    diagnostics.error(op, f"{kind} {i} of type '{value.type}' has no layout")
-                    good = False
-    return good
 
 
 def no_convert_layout_left(root: Operation) -> bool:

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.equivalence import NotEquivalent, attributes_alone
+from triton_linear.passes.analysis.equivalence import attributes_alone
+from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.operations import names
 
 Bit = tuple[int, int]

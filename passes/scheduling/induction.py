@@ -12,8 +12,9 @@ from typing import Final
 
 from triton_linear.dialect.mlir_adapter import Attribute, Block, DenseElementsAttr, Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.equivalence import NotEquivalent, attributes_alone
+from triton_linear.passes.analysis.equivalence import attributes_alone
 from triton_linear.passes.analysis.flow import BOUNDS, terminator
+from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.operations import names
 
 SEGMENTS: Final = "operandSegmentSizes"

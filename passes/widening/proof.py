@@ -16,7 +16,7 @@ from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, Typ
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine
-from triton_linear.passes.framework.proofs import NotProved
+from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.framework.shape_changes import Moved, follow, places
 from triton_linear.passes.widening.claims import Claim, Widened
 
@@ -24,7 +24,7 @@ from triton_linear.passes.widening.claims import Claim, Widened
 def check(
     ops: Sequence[Operation], accesses: Sequence[Widened]
 ) -> tuple[dict[Value, Value], dict[Value, Type]]:
-    """Show points 1 and 2; raises NotProved if one fails.
+    """Show points 1 and 2; raises NotEquivalent if one fails.
 
     Returns each result of a change of shape with its operand, and the original types of the results of
     accesses.
@@ -37,16 +37,16 @@ def check(
         for index, source in access.before.items():
             elements = _follow_and_erase(access.op.operands[index], source, producers, erased)
             if row not in (None, elements):
-                raise NotProved(f"operand {index} of '{access.op.name}' is another row")
+                raise NotEquivalent(f"operand {index} of '{access.op.name}' is another row")
             row = elements
         if row is None or len(row.shape) != 1 or len(access.op.operands) < len(access.before):
-            raise NotProved(f"'{access.op.name}' takes no row")
+            raise NotEquivalent(f"'{access.op.name}' takes no row")
         if access.result is not None and access.type is not None:
             made = access.op.results[0]
             back = _follow_and_erase(access.result, made, producers, erased)
             given = Moved.nowhere(access.type.shape)
             if back.shape != given.shape or [row.bits[bit] for bit in back.bits] != list(given.bits):
-                raise NotProved(f"what '{access.op.name}' gives is another tensor")
+                raise NotEquivalent(f"what '{access.op.name}' gives is another tensor")
             types[made] = access.type
         _check_claims(access, row, producers)
     return erased, types
@@ -62,35 +62,35 @@ def _follow_and_erase(
 
 
 def _check_claims(access: Widened, row: Moved, producers: Mapping[Value, Operation]) -> None:
-    """Show that the hints on addresses and mask hold for any base address; raises NotProved if not."""
+    """Show that the hints on addresses and mask hold for any base address; raises NotEquivalent if not."""
     addresses = producers[access.op.operands[access.address]]
     claimed = _hints_on(addresses)
     place_of = places([1 << len(bits) for bits in access.known.deltas])
     if len(place_of) != len(row.bits):
-        raise NotProved("addresses are known of another number of elements")
+        raise NotEquivalent("addresses are known of another number of elements")
     coordinates = [place_of[bit] for bit in row.bits]
     for place, (axis, bit, delta) in _moves(access.known, coordinates, claimed.contiguity):
         if delta != access.size * place:
-            raise NotProved(f"bit {bit} of dimension {axis} moves by {delta}, not by {access.size * place}")
+            raise NotEquivalent(f"bit {bit} of dimension {axis} moves by {delta}, not by {access.size * place}")
     divisor = claimed.divisibility
     if access.known.divisor % divisor:
-        raise NotProved(f"what addresses have in common is no multiple of {divisor}")
+        raise NotEquivalent(f"what addresses have in common is no multiple of {divisor}")
     inside = {(axis, bit) for _, (axis, bit, _) in _moves(access.known, coordinates, claimed.contiguity)}
     for axis, deltas in enumerate(access.known.deltas):
         for bit, delta in enumerate(deltas):
             if (axis, bit) not in inside and (access.known.unit if delta is None else delta) % divisor:
-                raise NotProved(f"bit {bit} of dimension {axis} moves by no multiple of {divisor}")
+                raise NotEquivalent(f"bit {bit} of dimension {axis} moves by no multiple of {divisor}")
     if claimed.constancy != 1:
-        raise NotProved("addresses are promised to be the same")
+        raise NotEquivalent("addresses are promised to be the same")
     if access.mask is None:
         return
     claimed = _hints_on(producers[access.op.operands[access.mask]])
     if access.constant is None or claimed.contiguity != 1 or claimed.divisibility != 1:
-        raise NotProved("more is promised of a mask than that it is the same")
+        raise NotEquivalent("more is promised of a mask than that it is the same")
     flags = addressing.flags(access.constant)
     for _, (axis, bit, delta) in _moves(flags, coordinates, claimed.constancy):
         if delta != 0:
-            raise NotProved(f"the mask may change with bit {bit} of dimension {axis}")
+            raise NotEquivalent(f"the mask may change with bit {bit} of dimension {axis}")
 
 
 def _hints_on(op: Operation) -> Claim:
@@ -101,7 +101,7 @@ def _hints_on(op: Operation) -> Claim:
             attribute = op.attributes[name]
             numbers = [int(n) for n in attribute] if isinstance(attribute, DenseElementsAttr) else []
             if len(numbers) != 1 or numbers[0] < 1 or numbers[0] & (numbers[0] - 1):
-                raise NotProved(f"'{name}' is no power of two")
+                raise NotEquivalent(f"'{name}' is no power of two")
             hints[name] = numbers[0]
     return Claim(*hints.values())
 
@@ -112,6 +112,6 @@ def _moves(
     """For each bit of a place within the first `run` elements of a row: the place's value, and the dimension,
     bit and delta of the coordinate bit that it is."""
     if run > 1 << len(coordinates):
-        raise NotProved(f"a run of {run} is promised in a row of {1 << len(coordinates)}")
+        raise NotEquivalent(f"a run of {run} is promised in a row of {1 << len(coordinates)}")
     inside = coordinates[: run.bit_length() - 1]
     return [(1 << k, (axis, bit, known.deltas[axis][bit])) for k, (axis, bit) in enumerate(inside)]

@@ -127,7 +127,7 @@ def _process(
     concerned = concerning(options, module) if whole else options
     passes: list[Pass] = []
     if concerned is not None:
-        passes += pipeline(concerned, target.name if target else None, attach=arguments.verify_each)
+        passes += pipeline(concerned, target.name if target else None)
     passes += after
     plugins = {} if whole else {file: as_steps(files[file]) for file in files}
     steps = pass_steps(arguments.passes, passes, plugins)

@@ -4,7 +4,7 @@
 // CHECK: usage: triton-linear-opt
 // CHECK: --emit {mlir,ttgir,llvm,llvmir,ptx,cubin,amdgcn,hsaco}
 // CHECK: passes:
-// CHECK: --linear-attach-layouts
+// CHECK: --linear-assign-layouts
 // CHECK: Requires:
 // CHECK: Ensures:
 // CHECK: --linear-await-operands

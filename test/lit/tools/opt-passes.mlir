@@ -1,6 +1,6 @@
 // Passes run in the order of their flags; a pipeline as text and the flag for all of them do the same.
 // RUN: triton-linear-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=NONE
-// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-attach-layouts --linear-select-lowering=target=cuda:80 | FileCheck %s --check-prefix=SELECT
+// RUN: triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering=target=cuda:80 | FileCheck %s --check-prefix=SELECT
 // RUN: triton-linear-opt %s --mlir-print-op-generic --linear-select-lowering='target=cuda:80 scratch-limit=64' --linear-outline-conversions | FileCheck %s --check-prefix=OUTLINE
 // RUN: triton-linear-opt %s --mlir-print-op-generic --pass-pipeline='builtin.module(linear-select-lowering{target=cuda:80 scratch-limit=64},linear-outline-conversions)' | FileCheck %s --check-prefix=OUTLINE
 // RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline | FileCheck %s --check-prefix=ALL
@@ -9,7 +9,6 @@
 // NONE-NOT: ll.
 
 // SELECT: "ttg.convert_layout"(%arg0) {ll.plan = #ll.plan<"shuffle"
-// SELECT-SAME: ll.results = [#ll.layout<
 // SELECT-NOT: tt.call
 
 // OUTLINE-NOT:  ttg.convert_layout
@@ -18,7 +17,7 @@
 // OUTLINE:      ll.scratch_limit = 64 : i64
 
 // ALL-NOT: ttg.convert_layout
-// ALL:     "tt.call"(%arg0) {callee = @__ll_cvt_0, ll.results
+// ALL:     "tt.call"(%arg0) {callee = @__ll_cvt_0
 // ALL:     ll.destination = #ll.layout<{block = [], lane = {{\[\[}}2], [4], [8], [16], [32]], register = {{\[\[}}1]], warp = []}, [64]>
 
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>

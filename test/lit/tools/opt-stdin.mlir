@@ -1,5 +1,5 @@
 // The standard input is the default, and what one run prints the next one reads.
-// RUN: triton-linear-opt --linear-attach-layouts < %s | triton-linear-opt - --linear-select-lowering | triton-linear-opt --linear-outline-conversions --emit=ttgir | FileCheck %s
+// RUN: triton-linear-opt < %s | triton-linear-opt - --linear-select-lowering | triton-linear-opt --linear-outline-conversions --emit=ttgir | FileCheck %s
 // RUN: not triton-linear-opt --linear-no-such-pass < %s 2>&1 | FileCheck %s --check-prefix=FLAG
 // RUN: echo 'module {' | not triton-linear-opt 2>&1 | FileCheck %s --check-prefix=SYNTAX
 

@@ -165,13 +165,13 @@ def test_a_pipeline_is_read_from_text() -> None:
         ("canonicalise", "no pass 'canonicalise'; did you mean 'canonicalize'"),
         ("canonicalize{max=yes}", "canonicalize: upstream MLIR refuses the options 'max=yes'"),
         ("linear-select-lowering{tarjet=b}", "no option 'tarjet'; did you mean 'target'"),
-        ("linear-attach-layouts{a=b}", "linear-attach-layouts: no option 'a'; it has none"),
+        ("linear-outline-conversions{a=b}", "linear-outline-conversions: no option 'a'; it has none"),
         ("linear-select-lowering{a=b}", "no option 'a'; it has target, scratch-limit, exact"),
         ("linear-select-lowering{target}", "linear-select-lowering: option 'target' has no value"),
         ("linear-select-lowering{scratch-limit=-1}", "option 'scratch-limit' takes a number, got '-1'"),
         ("linear-select-lowering{target=cuda:90", "cannot read 'linear-select-lowering{target=cuda:90'"),
         ("builtin.module(linear-select-lowering", "cannot read"),
-        ("linear-lower-gathers linear-attach-layouts", "cannot read"),
+        ("linear-lower-gathers linear-outline-conversions", "cannot read"),
     ],
 )
 def test_what_is_wrong_with_a_pipeline_is_said(text: str, message: str) -> None:
@@ -180,20 +180,6 @@ def test_what_is_wrong_with_a_pipeline_is_said(text: str, message: str) -> None:
 
 
 # --- attaching, selecting ---------------------------------------------------------------------------------
-
-
-def test_shape_operations_that_disagree_fail_the_pass() -> None:
-    linear = "#ttg.linear<{register = [], lane = [%s], warp = [], block = []}>"
-    one, two = (f"tensor<4xf32, {linear % '[1], [2]'}>", f"tensor<1x4xf32, {linear % '[0, 2], [0, 1]'}>")
-    text = (
-        f'"builtin.module"() ({{ "tt.func"() ({{ ^bb0(%x: {one}):\n'
-        f'%0 = "tt.expand_dims"(%x) <{{axis = 0 : i32}}> : ({one}) -> {two}\n'
-        '"tt.return"() : () -> () }) : () -> () }) : () -> ()'
-    )
-    root = bridge.text_to_upstream(text, bridge.upstream_context())
-    outcome = run_passes(root, [PASSES["linear-attach-layouts"]()])
-    assert not outcome.succeeded
-    assert [d.severity for d in outcome.diagnostics] == ["error"]
 
 
 def test_a_view_of_memory_has_the_layout_of_what_was_allocated() -> None:

@@ -76,7 +76,7 @@ _DECIDED = (
     ("--emit=ptx",),
     ("--linear-outline-conversions", "--emit=llvm"),
     ("--linear-lower-gathers", "--linear-select-lowering"),
-    ("--linear-attach-layouts", "--no-verify-each"),
+    ("--linear-widen-accesses", "--no-verify-each"),
     ("--linear-outline-conversions",),
     ("--linear-free-conversions", "--emit=ttgir"),
 )
@@ -115,7 +115,7 @@ def _decided(plain: Seed) -> Iterator[Seed]:
     from triton_linear.tools.support.compile import LOWERING, read_module
     from triton_linear.tools.support.errors import ToolError
 
-    passes = pipeline(LOWERING, None, attach=True)
+    passes = pipeline(LOWERING, None)
     select = next(n for n, one in enumerate(passes) if one.name == "linear-select-lowering")
     try:
         module = read_module(plain.text, bridge.upstream_context(), plain.name)

@@ -125,8 +125,8 @@ def test_list_passes(capsys: pytest.CaptureFixture[str]) -> None:
     ("flag", "said"),
     [
         (
-            "--linear-atach-layouts",
-            "there is no pass or option --linear-atach-layouts; did you mean '--linear-att",
+            "--linear-asign-layouts",
+            "there is no pass or option --linear-asign-layouts; did you mean '--linear-ass",
         ),
         ("--canonicalise=x=1", "there is no pass or option --canonicalise; did you mean '--canonicalize'?"),
         ("--emitt=ptx", "there is no pass or option --emitt; did you mean '--emit'?"),
@@ -258,8 +258,8 @@ def test_printing_at_a_pass_that_does_not_run_is_an_error(run: Run) -> None:
 
 
 def test_own_form_is_read_back_with_what_triton_does_not_know(run: Run) -> None:
-    generic = run("--linear-attach-layouts", "--linear-select-lowering", "--mlir-print-op-generic")[1]
-    own = run("--linear-attach-layouts", "--linear-select-lowering")[1]
+    generic = run("--linear-select-lowering", "--mlir-print-op-generic")[1]
+    own = run("--linear-select-lowering")[1]
     assert "tt.store %" in own and "ll.plan = #ll.plan<" in own and '"tt.store"(' in generic
     assert run("--mlir-print-op-generic", text=own)[1] == generic
     assert run(text=generic)[1] == own

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
 import pytest
-from pass_modules import CONVERSION, MODULES, module, named, upstream
+from pass_modules import CONVERSION, module, named
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations
@@ -131,7 +131,7 @@ def test_an_unknown_target_is_an_error_at_the_module() -> None:
 
 def test_times_and_modules_around_each_pass_can_be_had() -> None:
     told: list[tuple[str, bool, str]] = []
-    passes = pipeline(LOWERING, None, attach=True)
+    passes = pipeline(LOWERING, None)
     names = [pass_.name for pass_ in passes]
     outcome = run_passes(
         module(CONVERSION), passes, watch=lambda name, done, op: told.append((name, done, str(op)))
@@ -207,27 +207,6 @@ def errors_of(verifier: verifiers.Verifier, root: Any) -> list[str]:
         good = verifier(root.operation)
     assert good == (not found)
     return [d.message for d in found]
-
-
-def test_values_without_layouts_are_found() -> None:
-    root = module(CONVERSION)
-    missing = errors_of(verifiers.every_tensor_has_layout, root)
-    assert [message.split(" of type")[0] for message in missing] == ["block argument 0", "result 0"]
-    run_passes(root, [PASSES["linear-attach-layouts"]()])
-    assert errors_of(verifiers.every_tensor_has_layout, root) == []
-    (conversion,) = named(root, "ttg.convert_layout")
-    conversion.attributes[ll.RESULTS] = Attribute.parse("[unit]", root.context)
-    assert len(errors_of(verifiers.every_tensor_has_layout, root)) == 1
-    conversion.attributes[ll.RESULTS] = Attribute.parse("[unit, unit]", root.context)
-    assert errors_of(verifiers.every_tensor_has_layout, root) == ["'ll.results' has 2 entries for 1 results"]
-
-
-def test_layouts_survive_other_passes() -> None:
-    for path in MODULES:
-        root = upstream(path)
-        passes = [PASSES["linear-attach-layouts"](), PASSES["linear-lower-gathers"]()]
-        assert run_passes(root, passes, verify=True).succeeded
-        assert errors_of(verifiers.every_tensor_has_layout, root) == []
 
 
 def test_conversions_that_are_left_are_found() -> None:

@@ -10,7 +10,7 @@ from reductions_support import KINDS, ROWS, asked, module, named, parsed
 
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, InsertionPoint, IntegerAttr, Module, Operation
-from triton_linear.passes.analysis.equivalence import NotEquivalent
+from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.reductions import proof, ways
 from triton_linear.passes.reductions.rewrite import ReductionWriter
 from triton_linear.passes.reductions.split import Split, split

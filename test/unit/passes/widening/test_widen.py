@@ -277,7 +277,7 @@ def test_promises_that_do_not_follow_are_refused(name: str, monkeypatch: pytest.
     monkeypatch.setattr(owner, attribute, wrong)
     outcome = run_passes(upstream(module("[[0, 1], [1, 0], [2, 0]]")), [WidenAccesses()])
     assert not outcome.succeeded
-    assert any("NotProved" in str(diagnostic) for diagnostic in outcome.diagnostics)
+    assert any("NotEquivalent" in str(diagnostic) for diagnostic in outcome.diagnostics)
 
 
 def test_elements_that_are_not_next_to_each_other_are_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,19 +316,19 @@ def test_rows_of_one_access_have_to_be_alike(monkeypatch: pytest.MonkeyPatch) ->
         "tt.trans", [type_], [mask.operands[0]], order, loc=mask.location, ip=InsertionPoint(mask)
     )
     mask.operands[0] = turned.results[0]
-    with pytest.raises(proof.NotProved, match="another row"):
+    with pytest.raises(proof.NotEquivalent, match="another row"):
         proof.check(operations(root.operation), [load, store])
 
 
 def test_what_an_access_gives_has_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     root, (load, store) = widened(module("[[0, 1], [1, 0], [2, 0]]"), monkeypatch)
     wrong = replace(load, result=_row_of(root, store, 1).results[0])
-    with pytest.raises(proof.NotProved):
+    with pytest.raises(proof.NotEquivalent):
         proof.check(operations(root.operation), [replace(wrong, type=store.before[0].type), store])
 
 
 def test_a_reshape_that_may_move_elements_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     root, (load, store) = widened(module("[[0, 1], [1, 0], [2, 0]]"), monkeypatch)
     _row_of(root, load, 0).attributes["allow_reorder"] = Attribute.parse("unit", root.context)
-    with pytest.raises(proof.NotProved, match="may move elements"):
+    with pytest.raises(proof.NotEquivalent, match="may move elements"):
         proof.check(operations(root.operation), [load, store])

@@ -79,7 +79,7 @@ def test_accesses_stay_where_layouts_are_to_stay() -> None:
 
 def test_a_promise_that_does_not_follow_leaves_the_kernel_to_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "of_addresses", lambda *given: claims.Claim(4096, 16))
-    with pytest.warns(FallbackWarning, match="NotProved"):
+    with pytest.warns(FallbackWarning, match="NotEquivalent"):
         ptx, report = compiled(source(2), strict=False)
     assert report.outcome is Outcome.FAILED
     assert accesses(ptx) == accesses(stock(source(2)))
