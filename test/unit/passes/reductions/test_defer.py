@@ -31,7 +31,6 @@ THREE = (
     "#ttg.blocked<{sizePerThread = [1, 2, 2], threadsPerWarp = [4, 4, 2], warpsPerCTA = [2, 1, 2], "
     "order = [1, 2, 0]}>"
 )
-WIDE = LINE.replace("[32]", "[64]")
 
 
 def kernel(
