@@ -9,9 +9,10 @@ of operations that do more than compute a value, with the numbers of what they t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from typing import Any
 
 from triton_linear.dialect.mlir_adapter import (
     Block,
@@ -55,21 +56,21 @@ class Numbering:
     """Operations that are still to come, in the order they are written, each with its name and attributes."""
 
     @contextmanager
-    def same(self, root: Operation, change: str) -> Iterator[None]:
+    def same(self, root: Operation, change: str, read: Sequence[Any] = ()) -> Iterator[None]:
         """Raise NotEquivalent unless `root` computes after the block what it did before; `change` says what the
-        block changes."""
-        before = self.of(root)
+        block changes. read: the operations as plain Python objects (`assignment.nodes`), which are faster."""
+        before = self.of(root, read)
         yield
         if self.of(root) != before:
             raise NotEquivalent(f"the module with {change} would not compute the same")
 
-    def of(self, root: Operation) -> Hashable:
-        """What `root` computes: equal for two modules only if they compute the same."""
-        self.rest = iter(printed_operations(root))
+    def of(self, root: Operation, read: Sequence[Any] = ()) -> Hashable:
+        """What `root` computes: equal for two modules only if they compute the same. read: as for `same`."""
+        self.rest = iter(printed_operations(root, read))
         self.writes = Writes.of(operations(root)) if self.loads_move else None
         self.given = {argument: self.numbers[value] for argument, value in self.carried.items()}
         self.numbers = {}
-        return self._effects(root, ())
+        return self._effects(read[0] if read else root, ())
 
     def _number(self, key: Hashable) -> int:
         return self.known.setdefault(key, len(self.known))
@@ -160,13 +161,13 @@ class Numbering:
 _CLOSED = "})"
 
 
-def printed_operations(root: Operation) -> list[tuple[Operation, str, str]]:
+def printed_operations(root: Operation, read: Sequence[Any] = ()) -> list[tuple[Operation, str, str]]:
     """Every operation inside `root`, in the order they are written, with its name and attributes.
 
     The bindings list those only that an operation may go without. So they are read as they are printed: after
     the operands, and after the regions if there are any, up to the types. All at once takes less time.
     """
-    inside = operations(root)[1:]
+    inside = (read or operations(root))[1:]
     names = [op.name for op in inside]
     text = text_of(root, print_generic_op_form=True, use_local_scope=True, assume_verified=True)
     found: list[str] = []
@@ -183,7 +184,7 @@ def printed_operations(root: Operation) -> list[tuple[Operation, str, str]]:
         elif open_ and (closing := line.lstrip()).startswith(_CLOSED):
             found[open_.pop()] += closing[: closing.rindex(" : (")]
     if len(found) != len(inside) or open_:
-        found = [attributes_alone(op) for op in inside]
+        found = [attributes_alone(op) for op in operations(root)[1:]]
     return list(zip(inside, names, found, strict=True))
 
 

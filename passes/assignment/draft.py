@@ -71,7 +71,7 @@ class Draft:
 
     def _is_held(self, value: ValueNode) -> bool:
         """True if the value must keep its layout, as bits of results depend on it."""
-        return self.kept is not None and value.value in self.kept.held
+        return self.kept is not None and bool(self.kept.held) and value.value in self.kept.held
 
     def _add_value(self, value: ValueNode, group: Group, path: Path = ()) -> None:
         """Put a value into `group`: its encoding follows from the group's by `path`."""
