@@ -6,11 +6,13 @@ import ast
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+import triton_linear
 from triton_linear.dialect import store
 from triton_linear.tools.support.compile import lower, to_triton
 
@@ -44,6 +46,14 @@ def a_cache_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton-cache")))
         yield
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache of Triton's, and the plugin off afterwards."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    yield
+    triton_linear.uninstall()
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,10 @@ from triton_linear import hook
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 HERE = Path(__file__).parent
 SUPPORT = HERE.parent / "support"
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 # Threads

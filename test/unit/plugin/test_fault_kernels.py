@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import machine_operations
@@ -15,7 +14,6 @@ from fault_kernels import KERNELS, lowered, source, ttgir
 from machine_operations import mixed, named, wrapped
 from module_machine import Machine, Memory, arguments_of, run
 
-import triton_linear
 from triton_linear.dialect import bridge, libtriton, ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
@@ -25,6 +23,8 @@ from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
 from triton_linear.report import Outcome
+
+pytestmark = pytest.mark.usefixtures("fresh")
 
 ORDERED = installed_release() in CLUSTERS_ORDERED
 REASONS = ("2 CTAs share their memory",)
@@ -43,13 +43,6 @@ OURS = {
     "warp_specialised": 0,
 }
 """Conversions of a kernel that are ours, at least, on every GPU."""
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 def is_left_by_triton(name: str, gpu: str) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +18,8 @@ from triton_linear.lowering.target.targets import target
 from triton_linear.passes import attempts
 from triton_linear.report import Outcome, Report
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 GPUS = {
     "cuda:80": GPUTarget("cuda", 80, 32),
     "cuda:86": GPUTarget("cuda", 86, 32),
@@ -28,13 +28,6 @@ GPUS = {
     "hip:gfx942": GPUTarget("hip", "gfx942", 64),
     "hip:gfx950": GPUTarget("hip", "gfx950", 64),
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 @dataclass(frozen=True)

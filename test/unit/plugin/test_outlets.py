@@ -18,14 +18,9 @@ from triton_linear.outlets import Outlets
 from triton_linear.report import ReportWarning
 from triton_linear.setting import Options, Setting
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 SOURCE = support.source(transpose, 32)
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 def compiled(**options: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from fault_kernels import lowered
@@ -16,6 +15,8 @@ from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.frontend import ttgir_of
 from triton_linear.tools.verify.command import check
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 CONVERSIONS = {("sized", "cuda:90"): 6, ("sized", "cuda:100"): 6, ("persistent", "cuda:90"): 4}
 CONVERSIONS["persistent", "cuda:100"] = 2
 CASES = [
@@ -24,11 +25,6 @@ CASES = [
     # Triton 3.6 does not compile that kernel itself.
     if (name, gpu) != ("persistent", "cuda:100") or installed_release() > (3, 6)
 ]
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def text_of(name: str, gpu: str) -> str:

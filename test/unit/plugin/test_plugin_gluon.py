@@ -20,15 +20,12 @@ from triton_linear.dialect import ll
 from triton_linear.report import Outcome
 from triton_linear.setting import Options, Setting
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 ROWS = gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])
 COLUMNS = gl.BlockedLayout([4, 1], [4, 8], [1, 4], [0, 1])
 MEMORY = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
 TEXT = "layouts are those that the author of this Gluon kernel wrote"
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @gluon.jit

@@ -24,6 +24,8 @@ from triton_linear import environment, report_file
 from triton_linear.report import Outcome, Report, ReportedConversion
 from triton_linear.setting import Options, Setting
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 SOURCE = support.source(transpose, 32)
 WRITERS, LINES = 4, 100
 LONG = Report(
@@ -33,13 +35,6 @@ LONG = Report(
     seen=50,
     conversions=(ReportedConversion("kernel.py:1", "#source" * 40, "#result" * 40, "shuffle"),) * 50,
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

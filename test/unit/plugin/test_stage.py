@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ from triton_linear.passes import attempts
 from triton_linear.passes.conversions import select
 from triton_linear.report import FallbackWarning, Outcome
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 SUPPORT = Path(__file__).parents[1] / "support"
 AMPERE = GPUTarget("cuda", 80, 32)
 TARGETS = pytest.mark.parametrize("target", [AMPERE, CUDA, HIP], ids=["cuda80", "cuda90", "gfx942"])
@@ -43,14 +44,6 @@ def matmul(x, out, BM: tl.constexpr, BN: tl.constexpr):
 
 
 KERNELS = pytest.mark.parametrize("kernel", [support.row_sums, transpose, matmul], ids=lambda k: k.__name__)
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty cache, and the plugin off afterwards."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 @KERNELS

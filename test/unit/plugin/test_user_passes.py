@@ -34,6 +34,8 @@ from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
 from triton_linear.tools.opt import command as opt
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 __all__ = ["fake_driver"]
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,13 +64,6 @@ def sees_calls(module):
     for op in each(module, "tt.call"):
         op.attributes["mine"] = Attribute.parse("unit")
 """
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 @pytest.fixture

@@ -24,13 +24,10 @@ from triton_linear.passes.pipeline import PassFailure
 from triton_linear.report import FallbackWarning, Outcome
 from triton_linear.setting import Options, Setting
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 KERNEL = path_of("bn_nhwc-1")
 """A module whose assignment rids it of its conversions."""
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
 def kernel_file() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +24,8 @@ from triton_linear.passes.contraction.contract import PermuteContraction, contra
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.run import PipelineRun, run_passes
 from triton_linear.report import Outcome
+
+pytestmark = pytest.mark.usefixtures("fresh")
 
 FOUND = ("ampere", "gfx942_causal", "gfx950", "hopper_causal", "running_sum", "attention_fp8")
 LEFT = ("running_sum_transposed", "attention", "chained_dot", "matmul_mixed")
@@ -75,11 +76,6 @@ def test_triton_takes_the_module(name: str) -> None:
     with triton_linear.enabled(strict=True, occupancy=False) as reports:
         triton.compile(str(path), target=gpu)
     assert reports[-1].outcome is Outcome.CONVERTED
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
 @pytest.mark.parametrize("name", LEFT)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +20,8 @@ from triton_linear.lowering.plan.plans import FreeRegister
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.report import FREE, TRITON
 from triton_linear.setting import Options, Setting
+
+pytestmark = pytest.mark.usefixtures("fresh")
 
 NAMES = ("cuda:90", "hip:gfx942", "hip:gfx1100")
 TARGETS = pytest.mark.parametrize("target", [gpu_target(name) for name in NAMES], ids=NAMES)
@@ -62,13 +62,6 @@ def turns_from_floats(x, out, BM: tl.constexpr, BN: tl.constexpr):
     while total > 1:
         total = total / 2
     tl.store(out, total)
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty cache."""
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
 
 
 def compiled_free(kernel: Any, target: GPUTarget) -> tuple[Any, triton_linear.Report]:

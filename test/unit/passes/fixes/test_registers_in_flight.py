@@ -15,15 +15,12 @@ from triton import knobs
 import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 DATA = Path(__file__).parents[3] / "data" / "ttgir"
 KERNELS = sorted(path for path in DATA.rglob("*.ttgir") if "ttng.warp_group_dot " in path.read_text())
 MIXED = DATA / "kernels" / "matmul_mixed.ttgir"
 LOWER = {"assign": False, "occupancy": False}
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def _shown(made: Any, tmp_path: Path) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +15,8 @@ from triton.compiler import ASTSource
 import triton_linear
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.report import Outcome, Report, ReportedConversion
+
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 @triton.jit
@@ -43,13 +43,6 @@ def online(a, b, out, S, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
         total = total * tl.exp2(best - most) + tl.sum(tl.exp2(scores - most[:, None]), 1)
         best = most
     tl.store(out + tl.arange(0, M), best + tl.log2(total))
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
-    yield
-    triton_linear.uninstall()
 
 
 def compiled(kernel: Any, **options: bool) -> tuple[str, Report]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +17,7 @@ from triton_linear.passes import attempts
 from triton_linear.passes.widening import claims
 from triton_linear.report import FallbackWarning, Outcome
 
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def source(K: int, element: str = "fp16", strided: bool = False) -> ASTSource:

@@ -27,13 +27,10 @@ from triton_linear.ptxas.occupancy import UNIT, bound, limits_of, resident
 from triton_linear.ptxas.registers import Assembler
 from triton_linear.setting import Options
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 KERNEL = path_of("attention_fp8")
 """Eight warps; with the plugin ptxas takes some more than 128 registers a thread."""
-
-
-@pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
 def compiled(path: Path = KERNEL, target: Any = CUDA, **options: Any) -> Any:
