@@ -21,6 +21,7 @@ from triton_linear.passes.conversions.stubs import with_limit
 from triton_linear.passes.framework.planning import situation_of
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
 from triton_linear.passes.framework.run import PipelineRun
+from triton_linear.passes.operations.names import CALL
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.passes.screen import GLOBAL_ACCESSES, are_short, screened
@@ -76,7 +77,7 @@ class Prepared:
         yield Attempt(text, stubs, most, usual, apart=False)
         # With both warp-specialised regions and calls, emitted code must not need barriers of all warps.
         ops = operations(self.module.operation)
-        calls = any(op.name == "tt.call" and op.attributes["callee"].value not in stubs for op in ops)
+        calls = any(op.name == CALL and op.attributes["callee"].value not in stubs for op in ops)
         all_warps = not (calls and any(op.name == WARP_SPECIALIZE for op in ops))
         least_room = situation_of(self.target, self.rewritten.run.plans, LEAST_SCRATCH)
         smaller = {name: with_limit(stub, least_room, all_warps=all_warps) for name, stub in stubs.items()}

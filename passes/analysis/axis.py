@@ -21,7 +21,7 @@ from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine, Mask
 from triton_linear.passes.analysis.flow import results_of
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import named
+from triton_linear.passes.operations.table import may_reorder, named
 
 _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
     "addi": addressing.add,
@@ -247,7 +247,7 @@ def _viewed(op: Operation, value: Affine, shape: tuple[int, ...]) -> Affine:
     if op.name == names.TRANS:
         return addressing.trans(value, tuple(op.attributes["order"]))
     if op.name == names.RESHAPE:
-        return Affine.unknown(shape) if _may_reorder(op) else addressing.reshape(value, shape)
+        return Affine.unknown(shape) if may_reorder(op) else addressing.reshape(value, shape)
     return value
 
 
@@ -265,11 +265,6 @@ def _yielded(loop: Operation, index: int) -> Value:
     """What a loop carries to its next iteration as number `index`."""
     value: Value = results_of(loop, index)[1]
     return value
-
-
-def _may_reorder(op: Operation) -> bool:
-    """True if a reshape may reorder elements."""
-    return any(name in op.attributes for name in ("allow_reorder", "efficient_layout"))
 
 
 def _is_splat(op: Operation) -> bool:

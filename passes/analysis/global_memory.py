@@ -68,25 +68,15 @@ class GlobalAccess:
             if len(moved) != 1 or moved[0][1] != 1 << count or dimension not in (-1, moved[0][0]):
                 break
             dimension = moved[0][0]
-            width = self.element_bytes << count
-            if self.pointer.deltas[dimension][count] != width or not self._aligned(2 * width, dimension, count):
+            width, inside = self.element_bytes << count, {(dimension, bit) for bit in range(count + 1)}
+            if self.pointer.deltas[dimension][count] != width:
+                break
+            if not widths.are_aligned(self.pointer, 2 * width, inside):
                 break
             if self.mask is not None and not self.mask[dimension][count]:
                 break
             count += 1
         return count
-
-    def _aligned(self, width: int, dimension: int, bit: int) -> bool:
-        """True if all vectors of `width` bytes, which cover the bits of `dimension` up to `bit`, are
-        aligned."""
-        pointer = self.pointer
-        if pointer.divisor % width:
-            return False
-        for axis, bits in enumerate(pointer.deltas):
-            for delta in bits[bit + 1 if axis == dimension else 0 :]:
-                if (pointer.unit if delta is None else delta) % width:
-                    return False
-        return True
 
     def basis_delta(self, basis: Sequence[int]) -> int | None:
         """The distance in bytes by which a basis moves: the sum over its bits; None if one is unknown."""

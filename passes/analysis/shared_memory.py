@@ -147,10 +147,6 @@ class LocalAccess:
         assert self.copied is not None
         return self.copied.clocks(layout, costs, self.bytes_at_once(layout))
 
-    def matrix_wavefronts(self, registers: Sequence[int], lanes: Sequence[int], target: Target) -> int | None:
-        """Wavefronts of a warp by matrix instructions; None if no instruction fits."""
-        return self.kind(len(lanes), target).by_matrices(registers, lanes)
-
     def fewest(self, shape: Sequence[int], warps: int, target: Target) -> int:
         """The fewest wavefronts of a warp: each is full, and 2^`warps` warps share the tensor evenly."""
         size = self.element_bytes

@@ -91,7 +91,7 @@ def widest(
             break
         if place not in held and not f2.in_span(held, place):
             break
-        if not _aligned(pointer, size << len(bits) + 1, {*bits, bit}):
+        if not are_aligned(pointer, size << len(bits) + 1, {*bits, bit}):
             break
         bits.append(bit)
         bit = _bit_that_moves(pointer, size << len(bits))
@@ -117,7 +117,7 @@ def _bit_that_moves(pointer: Affine, by: int) -> Bit | None:
     return None
 
 
-def _aligned(pointer: Affine, width: int, inside: set[Bit]) -> bool:
+def are_aligned(pointer: Affine, width: int, inside: set[Bit]) -> bool:
     """True if all vectors of `width` bytes along the bits `inside` are aligned."""
     if pointer.divisor % width:
         return False

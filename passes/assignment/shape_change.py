@@ -10,9 +10,9 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.operations.names import JOIN, RESHAPE, SPLIT, TRANS
+from triton_linear.passes.operations.table import may_reorder
 
 NAMES = frozenset({TRANS, RESHAPE, JOIN, SPLIT})
-_REORDERS = ("allow_reorder", "efficient_layout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ShapeChange:
     @classmethod
     def of(cls, op: Operation) -> ShapeChange | None:
         """The shape change that `op` is; None for a reshape that may move elements."""
-        if any(name in op.attributes for name in _REORDERS):
+        if may_reorder(op):
             return None
         order = tuple(op.attributes["order"]) if op.name == TRANS else ()
         return cls(op.name, tuple(op.operands[0].type.shape), tuple(op.results[0].type.shape), order)

@@ -23,7 +23,7 @@ from triton_linear.passes.contraction.rewrite import Permuter
 from triton_linear.passes.contraction.ties import extents
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.planning import Planning, unfit
+from triton_linear.passes.framework.planning import Planning, unfit, warps_of
 from triton_linear.passes.operations.names import CONVERT, DOTS, REDUCE
 from triton_linear.passes.reductions.held import UNORDERED_BITS, KeptBits
 
@@ -118,7 +118,7 @@ class _Search:
         self.axis = AxisAnalysis(self.module.producers)
         self.frequencies = Frequencies(self.axis, self.situation.gpu.policy.unknown_trips)
         self.candidates = contracted(self.ops)
-        self.busy = self.situation.busy(self.root.attributes["ttg.num-warps"].value)
+        self.busy = self.situation.busy(warps_of(self.root))
 
     def improve(self, conversion: Operation) -> list[Operation]:
         """Spare a conversion if that pays; gives the conversions that have been dealt with."""

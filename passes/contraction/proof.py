@@ -24,13 +24,13 @@ from triton_linear.passes.contraction.order import Order, images, inverse
 from triton_linear.passes.contraction.ties import Invariance, Ties, extents, ties
 from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.framework.shape_changes import Moved, follow, places
-from triton_linear.passes.operations.names import CONSTANT, RANGE, SHIFT_LEFT, YIELD
+from triton_linear.passes.operations.names import AND, CONSTANT, OR, RANGE, SHIFT_LEFT, SHIFT_RIGHT, YIELD
 
 _ARITHMETIC = {
-    "arith.andi": operator.and_,
-    "arith.ori": operator.or_,
+    AND: operator.and_,
+    OR: operator.or_,
     SHIFT_LEFT: operator.lshift,
-    "arith.shrui": operator.rshift,
+    SHIFT_RIGHT: operator.rshift,
 }
 
 

@@ -18,7 +18,17 @@ from triton_linear.passes.contraction.order import Order, runs, shifts
 from triton_linear.passes.contraction.region import Region
 from triton_linear.passes.contraction.ties import ties
 from triton_linear.passes.framework.building import made, shaped, transposed
-from triton_linear.passes.operations.names import CONSTANT, FOR, RANGE, RESHAPE, SHIFT_LEFT, YIELD
+from triton_linear.passes.operations.names import (
+    AND,
+    CONSTANT,
+    FOR,
+    OR,
+    RANGE,
+    RESHAPE,
+    SHIFT_LEFT,
+    SHIFT_RIGHT,
+    YIELD,
+)
 
 
 @dataclass
@@ -122,12 +132,12 @@ def permuted_range(value: Value, order: Order, ip: InsertionPoint) -> Value:
     together."""
     permuted = None
     for distance, mask in shifts(order).items():
-        part = _binary("arith.andi", value, _constant(value, mask, ip), ip)
+        part = _binary(AND, value, _constant(value, mask, ip), ip)
         if distance > 0:
             part = _binary(SHIFT_LEFT, part, _constant(value, distance, ip), ip)
         elif distance < 0:
-            part = _binary("arith.shrui", part, _constant(value, -distance, ip), ip)
-        permuted = part if permuted is None else _binary("arith.ori", permuted, part, ip)
+            part = _binary(SHIFT_RIGHT, part, _constant(value, -distance, ip), ip)
+        permuted = part if permuted is None else _binary(OR, permuted, part, ip)
     assert permuted is not None
     return permuted
 

@@ -210,8 +210,6 @@ _RULES: Mapping[str, Callable[[Operation], Ties]] = {
     names.FOR: _loop,
     names.IF: _branch,
     names.BROADCAST: _broadcast,
-    "tt.dot": _dot,
-    "tt.dot_scaled": _dot,
     names.EXPAND: _expand_dims,
     names.LOAD: _access,
     names.RANGE: lambda op: Ties(),
@@ -224,9 +222,9 @@ _RULES: Mapping[str, Callable[[Operation], Ties]] = {
     names.LOCAL_DEALLOC: _order_free,
     names.LOCAL_LOAD: _elementwise,
     names.LOCAL_STORE: _copy,
-    "ttg.memdesc_index": _index,
+    names.MEMORY_INDEX: _index,
     names.MEMORY_TRANS: _trans,
-    names.WARP_GROUP_DOT: _dot,
+    **dict.fromkeys(names.DOTS, _dot),
     names.WARP_GROUP_WAIT: _operand_by_operand,
 }
 

@@ -15,7 +15,7 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.plans import Plans
-from triton_linear.passes.operations.names import DOTS, FUNCTION, LOAD, LOCAL_LOAD
+from triton_linear.passes.operations.names import DESCRIPTOR_LOAD, DOTS, FUNCTION, LOAD, LOCAL_LOAD
 
 NUM_WARPS: Final = "ttg.num-warps"
 NO_WARPS: Final = "the module has no 'ttg.num-warps'"
@@ -72,7 +72,7 @@ def _target_of(module: Operation, name: str | None) -> Target:
     return target(name)
 
 
-_HELD: Final = DOTS | {LOAD, LOCAL_LOAD, "tt.descriptor_load"}
+_HELD: Final = DOTS | {LOAD, LOCAL_LOAD, DESCRIPTOR_LOAD}
 """Operations whose integers a thread holds in registers."""
 
 

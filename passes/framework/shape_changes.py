@@ -12,6 +12,7 @@ from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.operations.names import CONVERT, RESHAPE, TRANS
+from triton_linear.passes.operations.table import may_reorder
 
 SHAPE_CHANGES = (RESHAPE, TRANS, CONVERT)
 
@@ -72,7 +73,7 @@ def follow(
         op = producers.get(at)
         if op is None or op.name not in SHAPE_CHANGES:
             raise NotEquivalent(f"'{op.name if op else 'an argument'}' is no change of shape")
-        if any(name in op.attributes for name in ("allow_reorder", "efficient_layout")):
+        if may_reorder(op):
             raise NotEquivalent("a reshape may move elements")
         steps.insert(0, op)
         at = op.operands[0]

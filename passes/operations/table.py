@@ -29,6 +29,8 @@ _DIALECTS: Final[Family] = {
     "ttg": Facts(decides_by_floats=False),
 }
 
+_REORDERS: Final = ("allow_reorder", "efficient_layout")
+
 
 class _Table(dict[str, Facts]):
     def __missing__(self, name: str) -> Facts:
@@ -52,6 +54,11 @@ def name_of(op: Operation) -> str:
     """The name of an operation; of a call that stands for a gather, and has `ll.gather`, `tt.gather`."""
     name: str = op.name
     return GATHER if name == CALL and ll.GATHER in op.attributes else name
+
+
+def may_reorder(op: Operation) -> bool:
+    """True if a reshape may give its elements another order."""
+    return any(name in op.attributes for name in _REORDERS)
 
 
 def facts(op: Operation) -> Facts:

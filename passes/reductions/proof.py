@@ -17,6 +17,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
 from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.operations import names
+from triton_linear.passes.operations.table import may_reorder
 
 Bit = tuple[int, int]
 """A dimension of the original tensor and a bit of its coordinate, the lowest is 0. (-1, n) for the dimension
@@ -88,7 +89,7 @@ def _derive_result(op: Operation, index: int, operands: list[Known], reduction: 
             return given
         case names.GATHER if _takes_element_zero(op):
             return given
-        case names.RESHAPE if "allow_reorder" not in op.attributes:
+        case names.RESHAPE if not may_reorder(op):
             return replace(given, bits=_regrouped(given.bits, op.results[0].type.shape))
         case names.TRANS:
             return replace(given, bits=tuple(given.bits[axis] for axis in op.attributes["order"]))

@@ -24,7 +24,7 @@ from triton_linear.passes.reductions.held import Steps, copies_by_source, held_v
 
 DOTS = ("dot", "dot_scaled", "mma", "mma_scaled")
 """How names of operations end that multiply matrices."""
-_LOADS = (names.LOAD, "tt.descriptor_load", "tt.descriptor_gather")
+_LOADS = (names.LOAD, names.DESCRIPTOR_LOAD, "tt.descriptor_gather")
 _POINTER = "!tt.ptr"
 _MOVED = frozenset({names.BROADCAST, names.EXPAND, names.SPLAT})
 """Operations that give their operand, of offsets or pointers."""

@@ -13,7 +13,7 @@ from triton_linear.passes.framework.layouts import swizzle_of
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 
-_VIEWS: Final = frozenset({"ttg.memdesc_index", names.SUBSLICE, names.MEMORY_TRANS})
+_VIEWS: Final = frozenset({names.MEMORY_INDEX, names.SUBSLICE, names.MEMORY_TRANS})
 _TIED: Final = frozenset({names.FOR, names.IF, names.YIELD})
 _ACCESSES: Final = frozenset({names.LOCAL_ALLOC, names.LOCAL_LOAD, names.LOCAL_STORE})
 

@@ -28,7 +28,7 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS
-from triton_linear.passes.operations.names import BUFFER_LOAD, BUFFER_STORE, LOAD, RESHAPE, STORE
+from triton_linear.passes.operations.names import AND, BUFFER_LOAD, BUFFER_STORE, LOAD, OR, RESHAPE, STORE
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.claims import Widened
 
@@ -39,7 +39,7 @@ ACCESSES: Mapping[str, str] = {
     BUFFER_STORE: "store",
 }
 """Accesses that are made wider, and what they are called."""
-_BITWISE = frozenset({"arith.andi", "arith.ori", "arith.xori"})
+_BITWISE = frozenset({AND, OR, "arith.xori"})
 
 
 @dataclass(frozen=True)

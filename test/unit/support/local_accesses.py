@@ -161,7 +161,7 @@ def instruction_difference(kernel: LocalKernel) -> str | None:
     registers = [local.offset(basis) for basis in dict(kernel.layout.bases)[REGISTER]]
     lanes = [local.offset(basis) for basis in dict(kernel.layout.bases)[LANE]]
     thread_bytes = kernel.layout.in_dim_size(REGISTER) * local.element_bytes
-    matrix_wavefronts = local.matrix_wavefronts(registers, lanes, GPU)
+    matrix_wavefronts = local.kind(len(lanes), GPU).by_matrices(registers, lanes)
     if matrices:
         moved = sum(map(int, matrices)) * 4
         if matrix_wavefronts is None:

@@ -87,9 +87,8 @@ def test_wavefronts_are_those_of_the_addresses(drawn: tuple[LinearLayout, str, s
             total += max(banks.count(bank) for bank in set(banks))
     event(f"{total} wavefronts")
     found = local.wavefronts(layout, GPU)
-    matrices = local.matrix_wavefronts(
-        [local.offset(basis) for basis in dict(layout.bases)[REGISTER]], lanes, GPU
-    )
+    registers = [local.offset(basis) for basis in dict(layout.bases)[REGISTER]]
+    matrices = local.kind(len(lanes), GPU).by_matrices(registers, lanes)
     assert found == (total if matrices is None else min(total, matrices))
 
 

@@ -88,7 +88,7 @@ def test_layouts_that_suit_matrix_instructions_are_among_those_offered(name: str
 
     def suits(layout: LinearLayout) -> bool:
         offsets = [[local.offset(basis) for basis in layout.bases[place][1]] for place in range(2)]
-        return local.matrix_wavefronts(*offsets, gpu) is not None
+        return local.kind(len(offsets[1]), gpu).by_matrices(*offsets) is not None
 
     assert any(map(suits, offered))
     assert len({local.clocks(layout, gpu) for layout in offered}) == 1
