@@ -51,6 +51,7 @@ def a_cache_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty cache of Triton's, and the plugin off afterwards."""
+    (tmp_path / "cache").mkdir()
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     yield
     triton_linear.uninstall()
