@@ -20,12 +20,7 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.explain.accesses import accesses, reductions
 from triton_linear.tools.explain.advice import advice
 from triton_linear.tools.explain.anchors import Uses, loop_depth, name_of
-from triton_linear.tools.explain.records import (
-    ConversionReport,
-    ModuleReport,
-    Place,
-    SharedMemory,
-)
+from triton_linear.tools.explain.records import ConversionReport, ModuleReport, Place, SharedMemory
 from triton_linear.tools.explain.verdict import Figure, expected
 from triton_linear.tools.support.compile import (
     DEFAULTS,

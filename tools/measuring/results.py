@@ -6,12 +6,7 @@ from typing import Any
 
 from triton_linear.tools.support.copies import Copies
 
-TOLERANCE = {
-    "torch.float64": 1e-10,
-    "torch.float32": 2e-5,
-    "torch.float16": 2e-3,
-    "torch.bfloat16": 1e-2,
-}
+TOLERANCE = {"torch.float64": 1e-10, "torch.float32": 2e-5, "torch.float16": 2e-3, "torch.bfloat16": 1e-2}
 """The tolerance by the type of an element, for sums of floats in another order: the largest root mean square
 of a tensor's differences, relative to that of the tensor. For f16 and bf16 it is one or two roundings; for f32
 what a product of tf32 makes of a sum in another order, simulated for 1024 terms (1.7e-5)."""

@@ -312,18 +312,14 @@ COMMANDS = {
         _verify, "verify.command", "compile a TTGIR module and run all code of this package in it"
     ),
     "tune": Command(
-        _tune,
-        "tune.command",
-        "measure variants of a program's kernels on this GPU, and keep which is fastest",
+        _tune, "tune.command", "measure variants of a program's kernels on this GPU, and keep which is fastest"
     ),
     "decisions": Command(_decisions, "tune.file_command", "list, move or forget what `tune` has decided"),
     "pack": Command(
         _pack, "pack", "write the kernels of a warm cache into one archive, or put them into another cache"
     ),
     "status": Command(
-        _status,
-        "status",
-        "say what is installed and on, and what became of the kernels in a file of reports",
+        _status, "status", "say what is installed and on, and what became of the kernels in a file of reports"
     ),
     "doctor": Command(
         _doctor, "doctor.command", "try out a Triton that is no tested release, and keep what is found"

@@ -24,10 +24,7 @@ from triton_linear.lowering.emit.marks import without_marks
 from triton_linear.ptxas.fences import with_known_fences
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 
-STAGES = {
-    "nvidia": ("llvm", "llvmir", "ptx", "cubin"),
-    "amd": ("llvm", "llvmir", "amdgcn", "hsaco"),
-}
+STAGES = {"nvidia": ("llvm", "llvmir", "ptx", "cubin"), "amd": ("llvm", "llvmir", "amdgcn", "hsaco")}
 _TARGET = re.compile(r"(?P<backend>cuda|hip):(?P<arch>[0-9]+|gfx[0-9a-f]+)")
 Place = tuple[str, int, int]
 """File, line and column; `("", 0, 0)` for a mistake on the command line."""

@@ -36,14 +36,7 @@ from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import PassFailure
-from triton_linear.tools.support.backend import (
-    FAILED,
-    NOWHERE,
-    Lowered,
-    Place,
-    lower,
-    vendor_of,
-)
+from triton_linear.tools.support.backend import FAILED, NOWHERE, Lowered, Place, lower, vendor_of
 from triton_linear.tools.support.errors import (
     Diagnostic,
     ToolError,
@@ -259,12 +252,7 @@ def compile_text(
 
 
 def compile_module(
-    module: Module,
-    target: Target,
-    last: str,
-    options: PipelineOptions = DEFAULTS,
-    *,
-    lenient: bool = False,
+    module: Module, target: Target, last: str, options: PipelineOptions = DEFAULTS, *, lenient: bool = False
 ) -> Compilation:
     """`compile_text` for a parsed module, which the passes change."""
     stock = bridge.triton_text(module)

@@ -30,14 +30,7 @@ from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.inputs import modules
-from triton_linear.tools.support.words import (
-    Figures,
-    count,
-    findings,
-    short_encoding,
-    short_place,
-    short_type,
-)
+from triton_linear.tools.support.words import Figures, count, findings, short_encoding, short_place, short_type
 from triton_linear.tools.verify.stock import verify_stock
 from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
 from triton_linear.tools.verify.turns import (
@@ -87,6 +80,11 @@ class CheckedGather:
 
     gather: DecidedGather
     verdict: Verdict | None
+
+    @property
+    def ok(self) -> bool:
+        """True if the code is right, or there is no code to run."""
+        return self.verdict is None or self.verdict.ok
 
     def __str__(self) -> str:
         gather = self.gather
@@ -275,29 +273,14 @@ class Verified:
     tensor_accesses: tuple[CheckedTensorAccess, ...] = ()
 
     @property
-    def run(self) -> int:
-        """The number of conversions whose code this package emitted, so that it was run."""
-        return sum(one.verdict is not None for one in self.conversions)
-
-    @property
-    def wrong(self) -> int:
-        """The number of conversions whose code is wrong or races, or whose plan is not proved."""
-        return sum(not one.ok for one in self.conversions)
-
-    @property
-    def wrong_gathers(self) -> int:
-        """The number of gathers whose code is wrong."""
-        return sum(one.verdict is not None and not one.verdict.ok for one in self.gathers)
-
-    @property
-    def wrong_tensor_accesses(self) -> int:
-        """The number of accesses to tensor memory that contradict their layouts, or race."""
-        return sum(not one.ok for one in self.tensor_accesses)
+    def checked(self) -> tuple[Checked | CheckedGather | CheckedTensorAccess, ...]:
+        """All of them."""
+        return (*self.conversions, *self.gathers, *self.tensor_accesses)
 
     @property
     def ok(self) -> bool:
         """True if nothing is wrong."""
-        return not (self.wrong or self.wrong_gathers or self.wrong_tensor_accesses)
+        return all(one.ok for one in self.checked)
 
 
 def verified(text: str, name: str, target: str | None, options: PipelineOptions = DEFAULTS) -> Verified:
@@ -342,9 +325,7 @@ def _show(module: Verified) -> None:
         # Remove libtriton's place, which is in the emitted text, not in the user's, and what follows from it.
         reason = (module.failure.partition(": error: ")[2] or module.failure).partition("\n")[0]
         print(f"{module.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
-    checked: Sequence[Checked | CheckedGather | CheckedTensorAccess]
-    checked = (*module.conversions, *module.gathers, *module.tensor_accesses)
-    for one in checked:
+    for one in module.checked:
         print(one)
         if one.verdict is not None:
             for finding in (*one.verdict.examples, *one.verdict.races):
@@ -353,18 +334,21 @@ def _show(module: Verified) -> None:
 
 def _show_totals(results: Sequence[Verified]) -> None:
     """Print the totals; the last line counts conversions."""
-    gathers = [one for module in results for one in module.gathers]
-    if gathers:
-        run, wrong = sum(one.verdict is not None for one in gathers), sum(one.wrong_gathers for one in results)
+    if gathers := [one for module in results for one in module.gathers]:
+        run, wrong = _run_and_wrong(gathers)
         print(f"{count(run, 'gather')} verified, {wrong} wrong, {len(gathers) - run} left to Triton")
-    accesses = [one for module in results for one in module.tensor_accesses]
-    if accesses:
-        run, wrong = sum(one.verdict is not None for one in accesses), sum(not one.ok for one in accesses)
+    if accesses := [one for module in results for one in module.tensor_accesses]:
+        run, wrong = _run_and_wrong(accesses)
         left = len(accesses) - run
         print(f"{count(run, 'access', 'accesses')} to tensor memory verified, {wrong} wrong, {left} not run")
     conversions = [one for module in results for one in module.conversions]
-    run, wrong = sum(module.run for module in results), sum(module.wrong for module in results)
+    run, wrong = _run_and_wrong(conversions)
     noops = sum(one.conversion.kind == NOOP for one in conversions)
     if others := len(conversions) - run:
         print(f"{count(noops, 'no-op')}, {others - noops} left to Triton")
     print(f"{count(run, 'conversion')} verified, {wrong} wrong")
+
+
+def _run_and_wrong(checked: Sequence[Checked | CheckedGather | CheckedTensorAccess]) -> tuple[int, int]:
+    """How many were run, and how many of these are wrong."""
+    return sum(one.verdict is not None for one in checked), sum(not one.ok for one in checked)

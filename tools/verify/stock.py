@@ -26,14 +26,7 @@ from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, set_target, to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.isolated import Isolation, Lost
-from triton_linear.tools.support.words import (
-    Figures,
-    count,
-    findings,
-    short_encoding,
-    short_place,
-    short_type,
-)
+from triton_linear.tools.support.words import Figures, count, findings, short_encoding, short_place, short_type
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"

@@ -189,11 +189,7 @@ def heads(grid: Grid) -> list[str]:
 
 
 def hardware_grid(
-    layout: LinearLayout,
-    warp: int = 0,
-    block: int = 0,
-    register: int | None = None,
-    lane: int | None = None,
+    layout: LinearLayout, warp: int = 0, block: int = 0, register: int | None = None, lane: int | None = None
 ) -> Grid:
     """The elements that each lane of a warp holds: a row for each lane, a column for each register.
 

@@ -10,13 +10,7 @@ from math import prod
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.tools.view.fold import Sizes, tile_of
 from triton_linear.tools.view.fold import words as fold_words
-from triton_linear.tools.view.places import (
-    Grid,
-    hardware_grid,
-    heads,
-    matrix_rows,
-    tensor_grids,
-)
+from triton_linear.tools.view.places import Grid, hardware_grid, heads, matrix_rows, tensor_grids
 
 WIDTH = 100
 MOST_ROWS = 32
@@ -68,11 +62,7 @@ def text_tile(layouts: Sequence[LinearLayout], most_rows: int = MOST_ROWS) -> Si
     return tile_of(layouts, fits)
 
 
-def tensor_text(
-    layout: LinearLayout,
-    most_rows: int = MOST_ROWS,
-    tile: Sequence[int] | None = None,
-) -> str:
+def tensor_text(layout: LinearLayout, most_rows: int = MOST_ROWS, tile: Sequence[int] | None = None) -> str:
     """The holders of each element. `T5:2` is register 2 of thread 5 of the CTA, `T5:0-3` are registers 0 to 3
     for consecutive elements. `|` separates two holders of copies; ` x4` follows the first of four holders.
 

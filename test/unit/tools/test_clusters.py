@@ -329,10 +329,7 @@ def test_shuffles_are_ours_on_every_release() -> None:
     assert found.verdict is not None and found.ok
 
 
-REGION_LAYOUTS = {
-    "rows": ([1, 4], [4, 8], [4, 1], [1, 0]),
-    "columns": ([4, 1], [8, 4], [1, 4], [0, 1]),
-}
+REGION_LAYOUTS = {"rows": ([1, 4], [4, 8], [4, 1], [1, 0]), "columns": ([4, 1], [8, 4], [1, 4], [0, 1])}
 
 
 def in_region(source: tuple[int, int], destination: tuple[int, int], region: int) -> Program:
@@ -351,11 +348,7 @@ def in_region(source: tuple[int, int], destination: tuple[int, int], region: int
 @pytest.mark.parametrize("gpu", GPUS)
 def test_in_regions_of_a_cluster_the_warps_of_a_region_wait_for_those_of_other_ctas(gpu: str) -> None:
     """The barrier of the cluster is one of all warps; Triton has one for those of a partition, by mbarriers."""
-    programs = [
-        in_region(BY_ROW, BY_ROW, 0),
-        in_region(BY_ROW, BY_COLUMN, 1),
-        in_region(BY_ROW, BY_ROW, 1),
-    ]
+    programs = [in_region(BY_ROW, BY_ROW, 0), in_region(BY_ROW, BY_COLUMN, 1), in_region(BY_ROW, BY_ROW, 1)]
     compilation = compiled(partitions_text(programs), gpu)
     checked = check(compilation)
     assert [found.conversion.kind for found in checked] == ["cta-shared", "cluster-shared", "cta-shared"]

@@ -108,11 +108,7 @@ def test_the_fastest_variant_is_taken(tmp_path: Path, speeds: dict[bytes, float]
     assert kernel.ours is not None and kernel.ours.ratio == 1.25
     assert (kernel.circumstances.gpu, kernel.circumstances.target) == ("Some GPU", "cuda:90")
     about = kernel.circumstances
-    assert (about.ptxas, about.triton, about.package) == (
-        ptxas_version("cuda:90"),
-        found(),
-        CODE_VERSION,
-    )
+    assert (about.ptxas, about.triton, about.package) == (ptxas_version("cuda:90"), found(), CODE_VERSION)
     assert not kernel.exact
     with pinned(Options(decisions="none", measured=True)) as reports:
         compile_kernel(transpose, width=32)

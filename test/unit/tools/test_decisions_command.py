@@ -48,11 +48,7 @@ def test_the_later_of_two_decisions_counts(play: Play, script: str) -> None:
 
 
 def test_of_two_runs_on_one_day_the_later_counts(
-    play: Play,
-    script: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    play: Play, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
     for at, file, speed in ((1, other, 1.5), (2, decisions.default_file(), 1.1)):

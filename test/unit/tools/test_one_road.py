@@ -234,4 +234,4 @@ def test_each_kernel_of_a_module_has_its_own_attempt() -> None:
         found = verified(text, "two.ttgir", None)
         kinds = [one.conversion.kind for one in found.conversions]
         assert sorted(kinds) == ["cta-shared", "stock"]
-        assert (found.run, found.wrong) == (1, 0)
+        assert found.ok and sum(one.verdict is not None for one in found.conversions) == 1

@@ -74,10 +74,7 @@ def checked_file(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, st
     ("name", "found"),
     [
         ("lanes", "16 wrong of 32, 0 races"),
-        (
-            "out_of_bounds",
-            f"{ILLEGAL}: conversion:3:10: llvm.load: load of 16 bytes by thread 1 at byte 16896",
-        ),
+        ("out_of_bounds", f"{ILLEGAL}: conversion:3:10: llvm.load: load of 16 bytes by thread 1 at byte 16896"),
         ("lanes_crash", f"{FAILS}: conversion:1:1: error: A signal was caught"),
         ("lanes_endless", f"{FAILS}: took more than 10 s"),
     ],

@@ -190,12 +190,7 @@ class TestPieces:
 class TestCommandLine:
     def test_passes_keep_the_order_of_their_flags(self) -> None:
         arguments = opt.parse_arguments(
-            [
-                "--linear-select-lowering=target=cuda:80",
-                "--linear-lower-gathers",
-                "f.mlir",
-                "--linear-pipeline",
-            ]
+            ["--linear-select-lowering=target=cuda:80", "--linear-lower-gathers", "f.mlir", "--linear-pipeline"]
         )
         assert arguments.passes == [
             ("linear-select-lowering", "target=cuda:80"),

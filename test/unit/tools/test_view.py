@@ -360,11 +360,7 @@ def test_lanes_of_another_target_have_no_conversion(capsys: pytest.CaptureFixtur
 
 
 def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, start in (
-        ("a.svg", b"<?xml"),
-        ("a.html", b"<!DOCTYPE html>"),
-        ("a.txt", b"tensor:"),
-    ):
+    for name, start in (("a.svg", b"<?xml"), ("a.html", b"<!DOCTYPE html>"), ("a.txt", b"tensor:")):
         assert view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / name)) == (0, "", "")
         assert (tmp_path / name).read_bytes().startswith(start)
     status, _, err = view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / "no" / "a.svg"))
