@@ -70,6 +70,7 @@ class Pair:
     def verdict(self) -> KernelVerdict:
         """What is expected of B. Registers and shared memory count by the CTAs that they leave room for."""
         figures = [one for one in self.figures if one.name in _DECIDING]
+        figures.append(Figure("alu of conversions", _sum(self.a, "alu"), _sum(self.b, "alu")))
         return expected([*figures, *(Figure(name, a, b) for name, (a, b) in named_loops(self))])
 
 
@@ -111,14 +112,19 @@ def _figures(a: CompiledKernel, b: CompiledKernel) -> Iterator[Figure]:
         values = [getattr(side.resources, attribute) for side in (a, b)]
         if values != [None, None] or name not in ("scalar registers", "spilled"):
             yield Figure(name, *values)
-    own = [[one for line in side.lines.values() for one in moving(line)] for side in (a, b)]
-    yield Figure("conversions", len(own[0]), len(own[1]))
+    yield Figure("conversions", len(_moving(a)), len(_moving(b)))
     for name in COUNTS:
-        yield Figure(f"{name} of conversions", *(_sum(conversions, name) for conversions in own))
+        yield Figure(f"{name} of conversions", _sum(a, name), _sum(b, name))
 
 
-def _sum(conversions: Sequence[ConversionReport], name: str) -> int | None:
-    found = [one.figures for one in conversions]
+def _moving(kernel: CompiledKernel) -> list[ConversionReport]:
+    """The conversions of a kernel that move data."""
+    return [one for line in kernel.lines.values() for one in moving(line)]
+
+
+def _sum(kernel: CompiledKernel, name: str) -> int | None:
+    """What was counted for the conversions of a kernel; None if it is not known of all."""
+    found = [one.figures for one in _moving(kernel)]
     return None if None in found else sum(getattr(figures, name) for figures in found)
 
 

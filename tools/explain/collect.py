@@ -152,7 +152,7 @@ def _counts(report: ModuleReport) -> Iterator[Figure]:
         ]
         if None in sides[0] or None in sides[1]:
             continue
-        for name in ("wavefronts", "shuffles", "barriers"):
+        for name in ("wavefronts", "shuffles", "barriers", "alu"):
             yield Figure(f"{name} {where}", *(sum(getattr(one, name) for one in side) for side in sides))
 
 
