@@ -193,7 +193,11 @@ def _parse_as_json(text: str) -> Attribute | None:
     braces = text.count("<{")
     if '"' in text or "null" in text or not braces == text.count("{") == text.count("}") == text.count("}>"):
         return None
-    written = _KEY.sub(r'"\1": ', _OPENING.sub(r'{"#": "\1", ', text.replace("}>", "}")))
+    parts = _OPENING.split(text.replace("}>", "}"))
+    parts[1::2] = [f'{{"#": "{name}", ' for name in parts[1::2]]
+    parts = _KEY.split("".join(parts))
+    parts[1::2] = [f'"{key}": ' for key in parts[1::2]]
+    written = "".join(parts)
     try:
         value = _DECODER.decode(written)
     except ValueError:

@@ -60,11 +60,15 @@ class Affine:
     @classmethod
     def uniform(cls, shape: Sequence[int], divisor: int = 1, constant: int | None = None) -> Affine:
         """The same value everywhere."""
-        return cls(tuple((0,) * (size.bit_length() - 1) for size in shape), divisor, constant)
+        return cls(tuple([(0,) * (size.bit_length() - 1) for size in shape]), divisor, constant)
 
     @classmethod
     def exactly(cls, constant: int, shape: Sequence[int] = ()) -> Affine:
         return cls.uniform(shape, divisor_of(constant), constant)
+
+    def with_deltas(self, deltas: Deltas) -> Affine:
+        """The same base with other deltas, which the unit still divides."""
+        return Affine(deltas, self.divisor, self.constant, self.unit)
 
     def step(self, delta: int | None) -> int:
         """The largest power of two that is known to divide `delta`, one of the deltas."""
@@ -72,7 +76,7 @@ class Affine:
 
     @property
     def is_uniform(self) -> bool:
-        return not any(delta is None or delta for bits in self.deltas for delta in bits)
+        return not any(any(bits) or None in bits for bits in self.deltas)
 
 
 def make_range(start: int, size: int) -> Affine:
@@ -89,19 +93,19 @@ def splat(scalar: Affine, shape: Sequence[int]) -> Affine:
 
 
 def expand_dims(value: Affine, axis: int) -> Affine:
-    return replace(value, deltas=(*value.deltas[:axis], (), *value.deltas[axis:]))
+    return value.with_deltas((*value.deltas[:axis], (), *value.deltas[axis:]))
 
 
 def broadcast(value: Affine, shape: Sequence[int]) -> Affine:
-    deltas = tuple(
+    deltas = [
         bits if len(bits) == size.bit_length() - 1 else (0,) * (size.bit_length() - 1)
         for bits, size in zip(value.deltas, shape, strict=True)
-    )
-    return replace(value, deltas=deltas)
+    ]
+    return value.with_deltas(tuple(deltas))
 
 
 def trans(value: Affine, order: Sequence[int]) -> Affine:
-    return replace(value, deltas=tuple(value.deltas[axis] for axis in order))
+    return value.with_deltas(tuple([value.deltas[axis] for axis in order]))
 
 
 def reshape(value: Affine, shape: Sequence[int]) -> Affine:
@@ -116,7 +120,7 @@ def reshape(value: Affine, shape: Sequence[int]) -> Affine:
         count = size.bit_length() - 1
         dimensions.append(tuple(remaining[:count]))
         remaining = remaining[count:]
-    return replace(value, deltas=tuple(dimensions[::-1]))
+    return value.with_deltas(tuple(dimensions[::-1]))
 
 
 def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int | None]) -> tuple[Deltas, int]:
@@ -131,7 +135,10 @@ def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int
         return combined
 
     deltas = tuple(
-        tuple(delta(x, y) for x, y in zip(p, q, strict=True)) for p, q in zip(a.deltas, b.deltas, strict=True)
+        [
+            tuple([delta(x, y) for x, y in zip(p, q, strict=True)])
+            for p, q in zip(a.deltas, b.deltas, strict=True)
+        ]
     )
     return deltas, min(units, default=1)
 
@@ -153,9 +160,10 @@ def addptr(pointer: Affine, offset: Affine, size: int) -> Affine:
 
 
 def scale(value: Affine, factor: int) -> Affine:
-    deltas = tuple(tuple(None if d is None else d * factor for d in bits) for bits in value.deltas)
+    deltas = tuple([tuple([None if d is None else d * factor for d in bits]) for bits in value.deltas])
     constant = None if value.constant is None else value.constant * factor
-    divisor, unit = (min(MAX_DIVISOR, known * divisor_of(factor)) for known in (value.divisor, value.unit))
+    step = divisor_of(factor)
+    divisor, unit = min(MAX_DIVISOR, value.divisor * step), min(MAX_DIVISOR, value.unit * step)
     return Affine(deltas, divisor, constant, unit)
 
 

@@ -85,10 +85,14 @@ class AxisAnalysis:
         """The affine form of an integer or pointer, or of a tensor of them."""
         known = self._known.get(value)
         if known is None:
-            if value not in self._producers:
+            op, shape = self._producers.get(value), self._shape(value)
+            if op is None:
                 # Ends the recursion for a value that depends on itself around a loop.
-                self._known[value] = Affine.unknown(self._shape(value))
-            known = self._known[value] = self._derive(value)
+                self._known[value] = Affine.unknown(shape)
+                known = self._argument(value)
+            else:
+                known = self._refine_by_hints(op, self._derive_result(op, value, shape))
+            self._known[value] = known
         return known
 
     def mask(self, value: Value) -> Mask:
@@ -98,13 +102,6 @@ class AxisAnalysis:
             self._masks[value] = tuple((False,) * (size.bit_length() - 1) for size in self._shape(value))
             known = self._masks[value] = self._derive_mask(value)
         return known
-
-    def _derive(self, value: Value) -> Affine:
-        op = self._producers.get(value)
-        shape = self._shape(value)
-        if op is None:
-            return self._argument(value)
-        return self._refine_by_hints(op, self._derive_result(op, value, shape))
 
     def _derive_result(self, op: Operation, value: Value, shape: tuple[int, ...]) -> Affine:
         """The affine form of a result, derived from the operands of its operation."""

@@ -18,6 +18,7 @@ so and gives Triton a tensor in which the bits of a vector are the first ones of
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect import f2
@@ -141,7 +142,7 @@ def _places(pointer: Affine) -> list[int]:
 
 def _flat(basis: Basis, places: Sequence[int]) -> int:
     """The basis as one flat coordinate."""
-    return sum([value << place for value, place in zip(basis, places, strict=True)])
+    return sum(map(operator.lshift, basis, places))
 
 
 def _along(axis: int, bits: Iterable[Bit]) -> int:
