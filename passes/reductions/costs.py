@@ -1,6 +1,7 @@
-"""What reductions cost, as Triton lowers them and taken apart: clocks of a warp, and clocks to wait.
+"""What reductions cost, as Triton lowers them and taken apart: clocks of the pipes that one warp takes, and the
+latency, clocks that a CTA alone waits.
 
-The unit is that of `Cost.expected`. `passes.assignment` prices a reduction by the same figures.
+`passes.assignment` prices a reduction by the same figures.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import ElementType
+from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
@@ -23,19 +25,9 @@ _LEAST_ROUND = 256
 """Bytes of scratch of a round of Triton's at least, by what 3.8 and 3.9 allocate."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionClocks:
-    """Clocks of the pipes that one warp takes, and clocks that a CTA alone waits."""
-
-    busy: float = 0.0
-    wait: float = 0.0
-
-    def __add__(self, other: ReductionClocks) -> ReductionClocks:
-        return ReductionClocks(self.busy + other.busy, self.wait + other.wait)
-
-    def expected(self, warps: int) -> float:
-        """As `Cost.expected`."""
-        return float(((warps * self.busy) ** 3 + self.wait**3) ** (1 / 3))
+def plus(*parts: Cost) -> Cost:
+    """The clocks and the latency of all parts."""
+    return Cost(sum(part.clocks for part in parts), sum(part.latency for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +43,7 @@ class Combined:
         return sum(max(1, width // 32) for width in self.widths)
 
 
-def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target) -> ReductionClocks:
+def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target) -> Cost:
     """Reducing along what each warp has of an axis: within threads, then by shuffles."""
     table = target.costs
     bases = dict(layout.bases)
@@ -60,16 +52,16 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
     left = 1 << (held - along[REGISTER])
     clocks = ((1 << held) - left) * what.weight
     clocks += left * along[LANE] * (what.words * table.shuffle + what.weight)
-    return ReductionClocks(clocks, along[LANE] * table.shuffle_wait)
+    return Cost(clocks, along[LANE] * table.shuffle_wait)
 
 
-def unpacking(layout: LinearLayout, what: Combined, target: Target) -> ReductionClocks:
+def unpacking(layout: LinearLayout, what: Combined, target: Target) -> Cost:
     """Taking elements of fewer than 32 bits out of the words in which they were converted."""
     narrow = sum(width < 32 for width in what.widths)
-    return ReductionClocks((1 << len(dict(layout.bases)[REGISTER])) * narrow * target.costs.alu)
+    return Cost((1 << len(dict(layout.bases)[REGISTER])) * narrow * target.costs.alu)
 
 
-def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> ReductionClocks:
+def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Cost:
     """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
     takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
     all load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX.
@@ -104,16 +96,16 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
         clocks += left * crossing * (what.words * table.shuffle + what.weight)
         wait = ((barriers + 1) * table.barrier_wait + table.meeting) * warps
         wait += 2 * conversions * table.memory_wait + crossing * table.shuffle_wait
-        return found + ReductionClocks(clocks, wait)
+        return plus(found, Cost(clocks, wait))
     share = max(1, (places << crossing) // (target.lanes << len(bases[WARP])))
     clocks = 2 * (left + share) * what.words * table.wavefront + 2 * table.cta_barrier
     clocks += share * crossing * (what.words * table.shuffle + what.weight)
     wait = (3 * table.barrier_wait + table.meeting) * warps
     wait += 4 * table.memory_wait + crossing * table.shuffle_wait
-    return found + ReductionClocks(clocks, wait)
+    return plus(found, Cost(clocks, wait))
 
 
-def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> ReductionClocks:
+def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Cost:
     """A reduction taken apart, about: `ways.choose` plans it, which takes milliseconds. The warps' bits are in
     lanes that have copies, as far as there are any, the others in registers; lanes share the stores."""
     found = inside_warps(layout, axis, what, target)
@@ -129,13 +121,13 @@ def apart(layout: LinearLayout, axis: int, what: Combined, target: Target, warps
     clocks = (max(1, left >> lanes) + loads) * what.words * table.wavefront + table.cta_barrier
     clocks += (loads - left) * what.weight + left * shuffled * (what.words * table.shuffle + what.weight)
     wait = (2 * table.barrier_wait + table.meeting) * warps + 2 * table.memory_wait
-    return found + ReductionClocks(clocks, wait + shuffled * table.shuffle_wait)
+    return plus(found, Cost(clocks, wait + shuffled * table.shuffle_wait))
 
 
-def agreeing(layout: LinearLayout, what: Combined, target: Target) -> ReductionClocks:
+def agreeing(layout: LinearLayout, what: Combined, target: Target) -> Cost:
     """Taking each register from one lane of those that hold copies: a shuffle for each word."""
     registers = 1 << sum(map(any, dict(layout.bases)[REGISTER]))
-    return ReductionClocks(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
+    return Cost(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
 
 
 def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int]) -> int:
@@ -179,37 +171,36 @@ def of_conversion(
     element: ElementType,
     situation: Situation,
     room: int | None = None,
-) -> ReductionClocks | None:
+) -> Cost | None:
     """A conversion by the plan that is selected for it; None where it is left to Triton, or takes more than
     `room` bytes of scratch."""
     selection = select(source, result, element, situation)
     if selection.plan is None or (room is not None and selection.plan.scratch_bytes > room):
         return None
-    found = ReductionClocks(selection.cost.clocks, selection.cost.latency)
     across = selection.plan.kind in ("cta-shared", "cluster-shared")
-    return found + _meeting(source, situation.gpu) if across else found
+    return plus(selection.cost, _meeting(source, situation.gpu)) if across else selection.cost
 
 
 def least_of_conversion(
     source: LinearLayout, result: LinearLayout, element: ElementType, target: Target
-) -> ReductionClocks:
+) -> Cost:
     """Clocks that no plan of a conversion is below, neither those of the pipes nor those to wait; none where it
     crosses CTAs, as nothing is known of that."""
     if dict(source.bases).get(BLOCK) != dict(result.bases).get(BLOCK):
-        return ReductionClocks()
+        return Cost()
     by_planner = least_cost(source, result, element, target).by_planner
     clocks, latency = (min(getattr(way, name) for way in by_planner.values()) for name in ("clocks", "latency"))
-    found = ReductionClocks(clocks, latency)
-    return found + _meeting(source, target) if by_planner.keys() == {"cta-shared"} else found
+    found = Cost(clocks, latency)
+    return plus(found, _meeting(source, target)) if by_planner.keys() == {"cta-shared"} else found
 
 
-def _meeting(source: LinearLayout, target: Target) -> ReductionClocks:
+def _meeting(source: LinearLayout, target: Target) -> Cost:
     """As for a reduction: the barrier inside, and one before whoever takes the scratch next."""
     wait = 2 * target.costs.barrier_wait + target.costs.meeting
-    return ReductionClocks(0.0, wait * source.in_dim_size(WARP))
+    return Cost(0.0, wait * source.in_dim_size(WARP))
 
 
-def total(parts: Sequence[ReductionClocks | None]) -> ReductionClocks | None:
+def total(parts: Sequence[Cost | None]) -> Cost | None:
     """The sum, or None where a part has no price."""
     known = [part for part in parts if part is not None]
-    return sum(known, ReductionClocks()) if len(known) == len(parts) else None
+    return plus(*known) if len(known) == len(parts) else None

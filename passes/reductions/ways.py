@@ -15,10 +15,11 @@ from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.reductions import costs
-from triton_linear.passes.reductions.costs import Combined, ReductionClocks
+from triton_linear.passes.reductions.costs import Combined
 from triton_linear.passes.reductions.split import Split, gathered, spread
 
 
@@ -59,8 +60,8 @@ class Choice:
     """The way of least cost, its clocks, and those of what Triton does, conversions of results included."""
 
     way: Way
-    after: ReductionClocks
-    before: ReductionClocks
+    after: Cost
+    before: Cost
 
 
 @lru_cache(maxsize=1024)
@@ -71,13 +72,13 @@ def choose(layout: LinearLayout, found: Split, asked: Asked, situation: Situatio
     """
     what, stock, target = asked.combined, asked.own, situation.gpu
 
-    def price(part: Part) -> ReductionClocks | None:
-        if isinstance(part, ReductionClocks):
+    def price(part: Part) -> Cost | None:
+        if isinstance(part, Cost):
             return part
         return costs.of_conversion(part.source, part.result, part.element, situation, part.room)
 
-    def least(part: Part) -> ReductionClocks:
-        if isinstance(part, ReductionClocks):
+    def least(part: Part) -> Cost:
+        if isinstance(part, Cost):
             return part
         return costs.least_of_conversion(part.source, part.result, part.element, target)
 
@@ -92,7 +93,7 @@ def choose(layout: LinearLayout, found: Split, asked: Asked, situation: Situatio
     bounded = []
     for number, way in enumerate(_ways(found, asked)):
         parts = _parts(way, found, asked, target, room)
-        bounded.append((sum(map(least, parts), ReductionClocks()).expected(busy), number, way, parts))
+        bounded.append((costs.plus(*map(least, parts)).expected(busy), number, way, parts))
     bounded.sort(key=lambda entry: entry[:2])
     best: tuple[float, int, Choice] | None = None
     for bound, number, way, parts in bounded:
@@ -161,7 +162,7 @@ class Conversion:
     room: int | None = None
 
 
-Part = ReductionClocks | Conversion
+Part = Cost | Conversion
 """What a way consists of: what costs so much, and conversions."""
 
 

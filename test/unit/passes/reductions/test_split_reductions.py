@@ -32,6 +32,7 @@ from triton_linear.dialect.encodings import layout_of, transfer
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.plan.stubs import GatherStub
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target, with_policy
@@ -164,12 +165,12 @@ def test_layouts_that_are_not_taken_apart(layout: LinearLayout, axis: int, reaso
 
 def priced(
     way: ways.Way, found: Split, question: ways.Asked, gpu: Target, room: int | None = None
-) -> costs.ReductionClocks | None:
+) -> Cost | None:
     """What a way costs, all of its conversions planned."""
     return costs.total(
         [
             part
-            if isinstance(part, costs.ReductionClocks)
+            if isinstance(part, Cost)
             else costs.of_conversion(part.source, part.result, part.element, Situation.on(gpu), part.room)
             for part in ways._parts(way, found, question, gpu, room)
         ]
@@ -192,7 +193,7 @@ def test_conversions_are_planned_of_ways_that_may_be_the_cheapest(monkeypatch: p
     for part in conversions:
         exact = plan(part.source, part.result, part.element, Situation.on(H200))
         least = costs.least_of_conversion(part.source, part.result, part.element, H200)
-        assert exact is not None and least.busy <= exact.busy + 1e-9 and least.wait <= exact.wait
+        assert exact is not None and least.clocks <= exact.clocks + 1e-9 and least.latency <= exact.latency
 
 
 def test_the_cheapest_way_is_taken() -> None:
