@@ -128,7 +128,8 @@ def markdown(result: dict[str, Any]) -> str:
         ratio = [f"{times[0] / times[1]:.2f}"] if len(times) > 1 else []
         rows.append((name, "" if count is None else f"{count / result['modules']:.0f}", *cells, *ratio))
     heads = "now: | before: | now of before:" if len(trees) > 1 else "now:"
-    others = [f"{name} {count}" for name, count in counts.items() if name not in trees[0]]
+    timed = {name.partition(",")[0] for name in often}
+    others = [f"{name} {count}" for name, count in counts.items() if name not in timed]
     return page(
         f"Operations of the algebra, Python {result['python']}, {result['machine']}, {result['date']}: "
         f"microseconds of processor time, least of {result['samples']}. Calls are those of a module, of "

@@ -312,7 +312,6 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     >>> extend((0b011,), (0b001, 0b010, 0b100))
     (1, 4)
     """
-    units = 0  # the union of the unit vectors that came before all others; most often every vector is one
     pivots: dict[int, int] = {}
     spanning: list[int] = []
     taken: list[int] = []
@@ -320,12 +319,7 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
         for vector in several:  # as `enlarges`, without its calls
             if vector < 0:
                 raise _negative(vector)
-            rest = vector & ~units
-            if not pivots and not rest & (rest - 1):
-                if rest:
-                    units |= rest
-                    into.append(vector)
-                continue
+            rest = vector
             while rest:
                 stored = pivots.get(rest.bit_length())
                 if stored is None:
