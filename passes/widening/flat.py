@@ -7,7 +7,6 @@ registers of a vector first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
@@ -23,6 +22,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.widths import Bit
 from triton_linear.passes.framework.building import in_layout, made, shaped, transposed
+from triton_linear.passes.framework.shape_changes import places
 from triton_linear.passes.operations.names import CONVERT, RESHAPE
 
 
@@ -57,13 +57,6 @@ class Flat:
         )
 
 
-def natural(shape: Sequence[int]) -> list[Bit]:
-    """The bits of a tensor's coordinates in the order of an element's number: the last dimension has the
-    lowest."""
-    rank = len(shape)
-    return [(axis, bit) for axis in range(rank - 1, -1, -1) for bit in range(shape[axis].bit_length() - 1)]
-
-
 @lru_cache(maxsize=512)
 def flat(layout: LinearLayout, vector: tuple[Bit, ...]) -> Flat:
     """The steps to a row that has the bits of `vector` first, then all others in their old order.
@@ -71,11 +64,11 @@ def flat(layout: LinearLayout, vector: tuple[Bit, ...]) -> Flat:
     Requires: these bits lie in the span of the registers, and neither lanes nor warps move along them.
     """
     shape = tuple(size for _, size in layout.out_dims)
-    bits = natural(shape)
-    places = [bits.index(bit) for bit in vector]
-    places += [place for place in range(len(bits)) if place not in places]
+    bits = places(shape)
+    ordered = [bits.index(bit) for bit in vector]
+    ordered += [place for place in range(len(bits)) if place not in ordered]
     runs: list[list[int]] = []
-    for place in places:
+    for place in ordered:
         if runs and runs[-1][-1] + 1 == place:
             runs[-1].append(place)
         else:

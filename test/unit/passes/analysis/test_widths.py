@@ -19,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import InsertionPoint, operations
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.addressing import Affine, Mask
 from triton_linear.passes.analysis.widths import VECTOR, Bit, are_rows_short, widest
+from triton_linear.passes.framework.shape_changes import places
 from triton_linear.passes.widening import flat
 
 SHAPES = st.sampled_from([(8,), (32,), (4, 8), (16, 2), (2, 16), (2, 4, 4), (8, 2, 2)])
@@ -207,7 +208,7 @@ def test_a_row_begins_with_the_bits_of_a_vector_and_moves_nothing(
 @given(st.data(), st.sampled_from([(2, 4, 4), (4, 4, 4), (8, 8), (2, 2, 2, 4)]))
 def test_a_row_is_the_tensor_that_it_was_again(data: st.DataObject, shape: tuple[int, ...]) -> None:
     """Whichever bits a vector has, in whichever order."""
-    bits = data.draw(st.permutations(flat.natural(shape)))
+    bits = data.draw(st.permutations(places(shape)))
     bases = [tuple(1 << bit if axis == at else 0 for axis in range(len(shape))) for at, bit in bits]
     held = ((REGISTER, tuple(bases[:3])), (LANE, tuple(bases[3:])), (WARP, ()), ("block", ()))
     layout = LinearLayout.fitted(held, tuple(zip(dim_names(len(shape)), shape, strict=True)))
