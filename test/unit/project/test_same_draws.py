@@ -10,7 +10,7 @@ from hypothesis import settings
 TESTS = Path(__file__).parents[2]
 UNSEEDED = re.compile(
     r"\bRandom\(\)|\bdefault_rng\(\)|\burandom\(|\bSystemRandom\b|\bsecrets\.|\buuid\d"
-    r"|^from random import|(?<!\.)\brandom\.(rand(int|range|bytes)|choices?|shuffle|sample|uniform|seed)\("
+    r"|^from random import|(?<!\.)\brandom\.((?:rand(?:int|range|bytes)|choices?|shuffle|sample|uniform)\(|seed\(\))"
 )
 HERE = Path(__file__)
 
