@@ -58,7 +58,8 @@ class Numbering:
     @contextmanager
     def same(self, root: Operation, change: str, read: Sequence[Any] = ()) -> Iterator[None]:
         """Raise NotEquivalent unless `root` computes after the block what it did before; `change` says what the
-        block changes. read: the operations as plain Python objects (`assignment.nodes`), which are faster."""
+        block changes. read: the operations as plain Python objects (`assignment.nodes`), which are faster; not
+        with `loads_move`."""
         before = self.of(root, read)
         yield
         if self.of(root) != before:
@@ -66,8 +67,9 @@ class Numbering:
 
     def of(self, root: Operation, read: Sequence[Any] = ()) -> Hashable:
         """What `root` computes: equal for two modules only if they compute the same. read: as for `same`."""
-        self.rest = iter(printed_operations(root, read))
-        self.writes = Writes.of(operations(root)) if self.loads_move else None
+        ops = read or operations(root)
+        self.rest = iter(printed_operations(root, ops))
+        self.writes = Writes.of(ops) if self.loads_move else None
         self.given = {argument: self.numbers[value] for argument, value in self.carried.items()}
         self.numbers = {}
         return self._effects(read[0] if read else root, ())
@@ -161,13 +163,14 @@ class Numbering:
 _CLOSED = "})"
 
 
-def printed_operations(root: Operation, read: Sequence[Any] = ()) -> list[tuple[Operation, str, str]]:
-    """Every operation inside `root`, in the order they are written, with its name and attributes.
+def printed_operations(root: Operation, ops: Sequence[Any]) -> list[tuple[Operation, str, str]]:
+    """Every operation inside `root`, in the order they are written, with its name and attributes. ops: these,
+    and `root` in front of them.
 
     The bindings list those only that an operation may go without. So they are read as they are printed: after
     the operands, and after the regions if there are any, up to the types. All at once takes less time.
     """
-    inside = (read or operations(root))[1:]
+    inside = ops[1:]
     names = [op.name for op in inside]
     text = text_of(root, print_generic_op_form=True, use_local_scope=True, assume_verified=True)
     found: list[str] = []
