@@ -57,11 +57,14 @@ def _state() -> Iterator[str]:
     variable = os.environ.get(environment.VARIABLE, "")
     try:
         on = environment.parse(variable) is not None
+        triton_versions.require()
     except (ValueError, TypeError) as error:
         yield f"off: {environment.VARIABLE}={variable}: {error}"
+    except (triton_versions.UnsupportedTriton, triton_versions.UnsupportedMLIR):
+        yield "off: it does not work with what is installed"
     else:
         because = f"{environment.VARIABLE}={variable}" if variable else f"{environment.VARIABLE} is not set"
-        yield f"{'on' if on else 'off'} where nothing calls install(): {because}"
+        yield f"on: {because}" if on else f"off: {because}; a program may call install()"
     yield decisions_line()
 
 

@@ -87,9 +87,9 @@ def test_a_file_without_reports_is_one_error(
 @pytest.mark.parametrize(
     ("variable", "said"),
     [
-        (None, "off where nothing calls install(): TRITON_LINEAR is not set"),
-        ("0", "off where nothing calls install(): TRITON_LINEAR=0"),
-        ("exact", "on where nothing calls install(): TRITON_LINEAR=exact"),
+        (None, "off: TRITON_LINEAR is not set; a program may call install()"),
+        ("0", "off: TRITON_LINEAR=0; a program may call install()"),
+        ("exact", "on: TRITON_LINEAR=exact"),
         ("fast", "off: TRITON_LINEAR=fast: no option 'fast'"),
     ],
 )
