@@ -54,5 +54,6 @@ def test_in_a_cluster_it_is_ours_across_ctas_too() -> None:
 
 def test_beside_calls_it_is_tritons_but_not_beside_our_own() -> None:
     assert reason(module(1, "helper")) == CALLS
-    ours = bridge.text_to_upstream(module(1, "__ll_gather_0"), bridge.upstream_context())
+    gather = module(1, "helper").replace("tt.call @helper()", "tt.call @helper() {ll.gather}")
+    ours = bridge.text_to_upstream(gather, bridge.upstream_context())
     assert not PartialCode.find(operations(ours.operation)).calls
