@@ -16,8 +16,8 @@ _DECIDING: Final = frozenset({"pointer", "offset", "mask", "index", "condition",
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What passes ask about an operation. The defaults are the one answer for unknown operations: each lets
-    the least happen to them.
+    """What passes ask about an operation. The defaults let the least happen to it; `UNKNOWN` is the answer for
+    operations without a row, which may also fill memory on the chip.
 
     Values
     roles: what each operand is: pointer, offset, mask, index, condition or bound, which decide about accesses
@@ -95,7 +95,7 @@ class Facts:
         return tuple(number for number, role in enumerate(self.roles) if role in _DECIDING)
 
 
-UNKNOWN: Final = Facts()
+UNKNOWN: Final = Facts(fills=True)
 Family = dict[str, Facts]
 
 

@@ -26,7 +26,7 @@ _DIALECTS: Final[Family] = {
     "scf": control.LOOPS_AND_BRANCHES,
     "cf": control.JUMPS,
     "ub": control.JUMPS,
-    "ttg": Facts(decides_by_floats=False),
+    "ttg": Facts(decides_by_floats=False, fills=True),
 }
 
 _REORDERS: Final = ("allow_reorder", "efficient_layout")

@@ -80,8 +80,8 @@ class LoadAhead(Pass):
     carries.
 
     Requires: nothing. Conversions whose plans are not known count as exchanges between warps.
-    Ensures: what is loaded for which iteration is the same, and so are all results. A module that changed has
-    `ll.early`.
+    Ensures: what is loaded for which iteration is the same, and so are all results, if two arguments of the
+    kernel do not lead to one memory. A module that changed has `ll.early`.
     """
 
     target: str | None = target_field()

@@ -42,8 +42,8 @@ class LoadEarly(Pass):
       exchange may be what lets threads see each other's writes, even if the kernel has none for that.
 
     Requires: nothing. Conversions whose plans are not known count as exchanges between warps.
-    Ensures: the operations are the same, and so are all results: a load reads what it did. A module that
-    changed has `ll.early`.
+    Ensures: the operations are the same, and so are all results: a load reads what it did, if two arguments of
+    the kernel do not lead to one memory. A module that changed has `ll.early`.
 
         %a = tt.load %p ; %b = ttg.convert_layout %a ; %c = tt.load %q ; %d = ttg.convert_layout %c
         %a = tt.load %p ; %c = tt.load %q ; %b = ttg.convert_layout %a ; %d = ttg.convert_layout %c

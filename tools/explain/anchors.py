@@ -38,7 +38,7 @@ REASONS: Mapping[str, str] = {
     "ttng.tmem_store": "stored to tensor memory here",
     "tt.call": "set by the signature of this call",
     "tt.return": "set by the signature of the function",
-    CONVERT: "made by another conversion",
+    CONVERT: "as another conversion has it",
 }
 _REGIONS = ("scf.for", "scf.if", "scf.while")
 _MOST_VALUES = 4096
@@ -79,14 +79,15 @@ class Uses:
 
     @staticmethod
     def _nearest(ops: Iterator[Operation]) -> Anchor | None:
-        for op in ops:
-            if op.name in REASONS:
-                name = name_of(op)
-                place = user_position(str(op.location))
-                if sort := sort_of(str(op.location)) if name == "tt.reduce" else "":
-                    return Anchor(sort, "left by a step of this sort", *place)
-                return Anchor(name, REASONS[name], *place)
-        return None
+        forcing = [op for op in ops if op.name in REASONS]
+        # Another conversion is a reason only where nothing else is: its layout has a reason of its own.
+        op = next((op for op in forcing if op.name != CONVERT), forcing[0] if forcing else None)
+        if op is None:
+            return None
+        name, place = name_of(op), user_position(str(op.location))
+        if sort := sort_of(str(op.location)) if name == "tt.reduce" else "":
+            return Anchor(sort, "left by a step of this sort", *place)
+        return Anchor(name, REASONS[name], *place)
 
     def _before(self, conversion: Operation) -> Iterator[Operation]:
         """Producers of the conversion's operand, nearest first, not beyond an anchor."""

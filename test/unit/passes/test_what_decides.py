@@ -173,6 +173,15 @@ WAYS = {
     %m = arith.cmpf ogt, %w, %half : {SUMS}""",
         1,
     ),
+    "through shared memory, by an operation without a row": (
+        f"""%l = ttg.local_alloc : () -> !ttg.memdesc<32xf32, #s, #ttg.shared_memory, mutable>
+    %i = arith.constant dense<0> : {WORDS}
+    ttg.local_scatter %l[%i], %r {{axis = 0 : i32}} :
+      !ttg.memdesc<32xf32, #s, #ttg.shared_memory, mutable>, {WORDS}, {SUMS}
+    %w = ttg.local_load %l : !ttg.memdesc<32xf32, #s, #ttg.shared_memory, mutable> -> {SUMS}
+    %m = arith.cmpf ogt, %w, %half : {SUMS}""",
+        1,
+    ),
     "through global memory": (
         f"""%p = tt.splat %at : !tt.ptr<f32> -> {POINTERS}
     tt.store %p, %r : {POINTERS}

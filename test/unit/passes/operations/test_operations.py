@@ -27,6 +27,7 @@ def test_what_is_unknown_lets_the_least_happen() -> None:
     assert known.writes
     assert known.rounds
     assert known.decides_by_floats
+    assert known.fills and named("ttg.unheard_of").fills
     assert (known.multiplies, known.adds) == ("may", "may")
     assert not any(
         (known.elementwise, known.view, known.copies, known.loads_pass, known.commutes, known.leads_on)
