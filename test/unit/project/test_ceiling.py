@@ -11,7 +11,7 @@ from triton_linear.lowering.target.policy import thresholds
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ("dialect", "lowering", "passes", "plugin", "tools", "gluon")
-SLACK = 0.02
+SLACK = 0.05
 """The part by which a ceiling may lie above what there is: what was taken out is not to come back."""
 
 
@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 59_300),
-    "lines of tests": (lambda: lines("test"), 50_500),
-    "words of documents": (words, 32_900),
+    "lines of source": (lambda: lines(*SOURCE), 57_500),
+    "lines of tests": (lambda: lines("test"), 49_000),
+    "words of documents": (words, 30_000),
     "fields of Policy": (lambda: len(thresholds()), 20),
 }
 
