@@ -64,7 +64,8 @@ def test_a_folder_that_cannot_be_made_is_one_warning(tmp_path: Path) -> None:
 
 def test_threads_write_the_same_file(tmp_path: Path) -> None:
     errors: list[Exception] = []
-    outlets = Outlets(Setting(Options(dump=str(tmp_path), strict=True)), "cuda:90")
+    folder = tmp_path / "dump"
+    outlets = Outlets(Setting(Options(dump=str(folder), strict=True)), "cuda:90")
 
     def write() -> None:
         try:
@@ -79,7 +80,7 @@ def test_threads_write_the_same_file(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    assert sorted(path.read_text() for path in tmp_path.iterdir()) == ["after", "before"]
+    assert sorted(path.read_text() for path in folder.iterdir()) == ["after", "before"]
 
 
 def test_the_path_goes_to_other_processes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
