@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, Where, same_code
 from triton_linear.tools.explain.records import ConversionReport
-from triton_linear.tools.explain.verdict import Figure, KernelVerdict, expected
+from triton_linear.tools.explain.verdict import Figure, KernelVerdict, expected, with_split_reductions
 
 COUNTS = ("wavefronts", "shuffles", "barriers")
 """What is counted for the conversions of a kernel."""
@@ -71,7 +71,8 @@ class Pair:
         """What is expected of B. Registers and shared memory count by the CTAs that they leave room for."""
         figures = [one for one in self.figures if one.name in _DECIDING]
         figures.append(Figure("alu of conversions", _sum(self.a, "alu"), _sum(self.b, "alu")))
-        return expected([*figures, *(Figure(name, a, b) for name, (a, b) in named_loops(self))])
+        found = expected([*figures, *(Figure(name, a, b) for name, (a, b) in named_loops(self))])
+        return with_split_reductions(found, a=self.a.split, b=self.b.split)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class CompiledKernel:
     """A compiled kernel.
 
     given: the text of its TTGIR. left: why the plugin left it to stock Triton; empty if it did not. assembly:
-    PTX or AMDGCN.
+    PTX or AMDGCN. split: some of its reductions were split into conversions.
     """
 
     name: str
@@ -77,6 +77,7 @@ class CompiledKernel:
     binary: bytes
     resources: Resources
     lines: Mapping[Where, LineFacts]
+    split: bool
 
 
 def compiled_kernels(
@@ -112,7 +113,8 @@ def _compiled(module: Module, file: str, target: str, options: Options | None) -
     for conversion in report.conversions:
         at((conversion.place.file, conversion.place.line)).conversions.append(conversion)
     used = resources(binary, assembly, made.metadata.shared, report.num_warps, target_called(target))
-    return CompiledKernel(name, text, report, left, assembly, binary, used, lines)
+    split = any(conversion.partials for conversion in compilation.conversions)
+    return CompiledKernel(name, text, report, left, assembly, binary, used, lines, split)
 
 
 def _assembled(text: str, file: str, target: str, options: Options | None) -> tuple[Any, str]:

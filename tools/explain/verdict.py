@@ -7,7 +7,7 @@ else: if one figure is better and another is worse, the verdict is that it is no
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FASTER, SAME, SLOWER, UNKNOWN = "faster", "the same", "slower", "not known until measured"
 NOISE = 0.003
@@ -76,6 +76,21 @@ def expected(figures: Iterable[Figure]) -> KernelVerdict:
     if better or worse:
         return KernelVerdict("expected", FASTER if better else SLOWER, None, (_listed(better or worse),))
     return KernelVerdict("expected", SAME, None, ("nothing that is counted differs",))
+
+
+def with_split_reductions(found: KernelVerdict, *, a: bool, b: bool) -> KernelVerdict:
+    """The verdict where reductions of a side were split into conversions: these count against it, and what they
+    spare in the reductions of the other side counts for nothing.
+
+    >>> with_split_reductions(expected([Figure("wavefronts", 4, 8)]), a=False, b=True).outcome
+    'not known until measured'
+    >>> with_split_reductions(expected([Figure("wavefronts", 8, 4)]), a=False, b=True).outcome
+    'faster'
+    """
+    if a == b or found.outcome != (SLOWER if b else FASTER):
+        return found
+    why = "conversions replace parts of reductions on one side, whose work is not counted on the other"
+    return replace(found, outcome=UNKNOWN, why=(*found.why, why))
 
 
 def _listed(reasons: Sequence[str]) -> str:
