@@ -80,7 +80,7 @@ def passes() -> Table | None:
     except (triton_versions.UnsupportedTriton, triton_versions.UnsupportedMLIR):
         return None
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("pass", "is"):
+    for name in ("pass", "with this Triton"):
         table.add_column(name, no_wrap=True)
     table.add_column("what it does, and what it does not with this Triton")
     for entry in coverage(triton_versions.installed_release()):
