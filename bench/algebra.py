@@ -47,9 +47,7 @@ def operations() -> dict[str, Callable[[], object]]:
     """A call of each operation, by its name and, behind a comma, what is said of its operands."""
     source, target = (encodings.layout_of(text, SHAPE) for text in (SOURCE, TARGET))
     columns, others = source.matrix(), target.matrix()
-    span, new = f2.Echelon(columns), source.rename_outs({"dim0": "nobody", "dim1": "holds it"})
-    bases, dims = new.bases, new.out_dims
-    del new
+    span = f2.Echelon(columns)
     computed = LinearLayout.invert_and_compose
     computed = getattr(computed, "__wrapped__", computed)
     remembered = functools.lru_cache(lambda layout: layout)
@@ -64,8 +62,7 @@ def operations() -> dict[str, Callable[[], object]]:
         "has_in_dim": lambda: source.has_in_dim(LANE),
         "in_dim_size": lambda: source.in_dim_size(REGISTER),
         "remove_zero_bases": lambda: source.remove_zero_bases(REGISTER),
-        "fitted, new": lambda: LinearLayout.fitted(bases, dims),
-        "fitted, again": lambda: LinearLayout.fitted(source.bases, source.out_dims),
+        "fitted": lambda: LinearLayout.fitted(source.bases, source.out_dims),
         "found in a cache": lambda: remembered(source),
         "invert_and_compose, new": lambda: computed(source, target),
         "invert_and_compose, again": lambda: source.invert_and_compose(target),

@@ -7,19 +7,14 @@ Both sides are flattened in the same way: the first dimension is the most minor 
 `register=4, lane=8`, coordinates 0 and 1 are the bits of `register`, and 2 to 4 are the bits of `lane`. Column
 j of the matrix is the image of input coordinate j, as a Python int (see `f2`) whose bits are the out-dims,
 flattened likewise. Regrouping a side therefore does not change the columns.
-
-There is one object for each value, so equal maps are identical: caches that take maps as keys compare and hash
-them by identity, which no Python code does. A map that nobody holds any more goes.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
-from threading import RLock
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
-from weakref import ref
 
 from .dimensions import (
     Dims,
@@ -47,7 +42,7 @@ M = TypeVar("M", bound="LabelledMatrix")
 class _Derived:
     """What follows from the fields of a map."""
 
-    __slots__ = ("__weakref__", "_columns", "_columns_of")
+    __slots__ = ("_columns", "_columns_of")
 
     _columns: tuple[int, ...]
     _columns_of: dict[str, tuple[int, ...]]
@@ -82,8 +77,8 @@ class LabelledMatrix(_Derived):
         return type(self), (self.bases, self.out_dims)
 
     @classmethod
-    def _one(cls: type[M], bases: Bases, out_dims: Dims, columns: tuple[int, ...]) -> M:
-        """The object of this value."""
+    def _made(cls: type[M], bases: Bases, out_dims: Dims, columns: tuple[int, ...]) -> M:
+        """The map with these fields, unchecked."""
         made = object.__new__(cls)
         by_name: dict[str, tuple[int, ...]] = {}
         position = 0
@@ -94,14 +89,7 @@ class LabelledMatrix(_Derived):
         put_out_dims(made, out_dims)
         put_columns(made, columns)
         put_by_name(made, by_name)
-        key = cls, bases, out_dims
-        own = ref(made, partial(_forget, key))
-        with _MAKING:
-            known = _MADE.setdefault(key, own)
-            found: M | None = known()
-            if found is None:
-                _MADE[key], found = own, made
-        return found
+        return made
 
     @classmethod
     def _trusted(
@@ -115,7 +103,7 @@ class LabelledMatrix(_Derived):
         for name, bits in in_bits:
             bases.append((name, tuple(vectors[position : position + bits])))
             position += bits
-        return cls._one(tuple(bases), out_dims, columns)
+        return cls._made(tuple(bases), out_dims, columns)
 
     @classmethod
     def fitted(cls: type[M], bases: Bases, out_dims: Dims) -> M:
@@ -124,10 +112,6 @@ class LabelledMatrix(_Derived):
         Requires: names are distinct strings, sizes are powers of two, and coordinates are `int` in nested
         tuples.
         """
-        made = _MADE.get((cls, bases, out_dims))
-        same: M | None = None if made is None else made()
-        if same is not None:
-            return same
         known = _columns_onto(out_dims)
         columns: list[int] = []
         for name, vectors in bases:
@@ -136,7 +120,7 @@ class LabelledMatrix(_Derived):
                 if column is None:
                     column = known[basis] = flattened(name, index, basis, out_dims)
                 columns.append(column)
-        return cls._one(bases, out_dims, tuple(columns))
+        return cls._made(bases, out_dims, tuple(columns))
 
     @classmethod
     def from_matrix(
@@ -164,6 +148,16 @@ class LabelledMatrix(_Derived):
         return cls._trusted([(n, s.bit_length() - 1) for n, s in ins], tuple(columns), outs)
 
     # Queries
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, LabelledMatrix) or type(other) is not type(self):
+            return NotImplemented
+        return self._columns == other._columns and self.out_dims == other.out_dims and self.bases == other.bases
+
+    def __hash__(self) -> int:
+        return hash((self._columns, self.out_dims))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.bases!r}, {self.out_dims!r})"
@@ -494,18 +488,6 @@ class LabelledMatrix(_Derived):
 
 _PUT = [getattr(LabelledMatrix, name).__set__ for name in ("bases", "out_dims", "_columns", "_columns_of")]
 """What fills each slot of a new map."""
-_MADE: dict[Any, Callable[[], Any]] = {}
-"""A weak reference to each map that somebody holds, by its class, bases and out-dims."""
-_MAKING = RLock()
-"""Held where `_MADE` changes; again by a thread that the garbage collector interrupts there."""
-
-
-def _forget(key: Any, gone: Any) -> None:
-    """Remove a map that nobody holds any more, unless it has been made again."""
-    with _MAKING:
-        other = _MADE.pop(key, gone)
-        if other is not gone:
-            _MADE[key] = other
 
 
 @lru_cache(maxsize=1024)
