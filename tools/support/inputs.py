@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,7 +43,7 @@ def modules(what: str, arguments: Sequence[str] = (), target: str | None = None)
     """The name and the text of each module in an input. A script is run with an empty cache, which is then
     read; with a `target`, its launches compile for that GPU and launch nothing.
 
-    Fails if there is no module.
+    Fails if there is no module, or if a script compiles for another GPU, which it can only by naming it.
     """
     is_empty = True
     for module in _modules(what, arguments, target):
@@ -67,7 +68,16 @@ def _modules(what: str, arguments: Sequence[str], target: str | None) -> Iterato
     elif path.suffix == ".py":
         with tempfile.TemporaryDirectory(prefix="triton-linear-") as cache:
             status = _run_script(path, arguments, target, cache)
-            yield from ((Path(name).name, text) for name, text in _in_folder(Path(cache)))
+            for name, text in _in_folder(Path(cache)):
+                own = re.search(r'"?ttg\.target"? = "([^"]*)"', text)
+                if target and own and own[1] != target.partition("{")[0]:
+                    kernel = Path(name).stem
+                    fail(
+                        f"the script itself names {own[1]} for {kernel}: leave --target={target} out, "
+                        "or name that GPU in the script",
+                        str(path),
+                    )
+                yield Path(name).name, text
         if status:
             hint = "; if it launches kernels, and no GPU is here, say --target" if target is None else ""
             fail(f"the script ended with status {status}{hint}", str(path))

@@ -23,21 +23,26 @@ class ExplainedConversion:
     lines: tuple[str, ...]
 
 
-def explained_conversion(text: str, name: str, number: int, target: str | None) -> ExplainedConversion | None:
-    """What becomes of the conversion with this number in a module; None if the module cannot be compiled."""
+def explained_conversion(
+    text: str, name: str, where: int | tuple[str, int], target: str | None
+) -> ExplainedConversion | None:
+    """What becomes of the conversion with this number in a module, or of those of a line of its source; None if
+    the module cannot be compiled, or nothing is converted there."""
     if target is None and "ttg.target" not in text:
         return None
     try:
-        module = read_module(text, bridge.upstream_context(), name)
-        conversions = [op for op in operations(module.operation) if op.name == CONVERT]
-        at = Place.of(str(conversions[number].location))
+        if isinstance(where, int):
+            module = read_module(text, bridge.upstream_context(), name)
+            conversions = [op for op in operations(module.operation) if op.name == CONVERT]
+            place = Place.of(str(conversions[where].location))
+            where = place.file, place.line
         report = explained(text, name, target, stock=True)
     except (ToolError, IndexError):
         return None
-    ours, theirs = (_at(at, side) for side in (report.conversions, report.stock or ()))
+    ours, theirs = (_at(where, side) for side in (report.conversions, report.stock or ()))
     lines = [f"stock Triton on {report.target}: {one}" for one in theirs]
     if not ours:
-        places = dict.fromkeys(str(one.place) for one in report.conversions if one.moves)
+        places = dict.fromkeys(str(one.place) for one in _moving(report.conversions))
         elsewhere = f"; there are some at {', '.join(places)}" if places else ""
         lines.insert(0, f"ours on {report.target}: no conversion on this line{elsewhere}")
         return ExplainedConversion(theirs[0].types, tuple(lines)) if theirs else None
@@ -49,7 +54,16 @@ def explained_conversion(text: str, name: str, number: int, target: str | None) 
     return ExplainedConversion(first.types, (head, *rejected, *more, *lines))
 
 
-def _at(place: Place, conversions: Sequence[ConversionReport]) -> list[ConversionReport]:
+def explained_lines(text: str, name: str, target: str | None) -> dict[tuple[str, int], None]:
+    """The lines of the source of a module on which `explain` shows conversions, in its order."""
+    report = explained(text, name, target)
+    return dict.fromkeys((one.place.file, one.place.line) for one in _moving(report.conversions))
+
+
+def _at(where: tuple[str, int], conversions: Sequence[ConversionReport]) -> list[ConversionReport]:
     """The conversions of a line that move data."""
-    where = place.file, place.line
-    return [one for one in conversions if (one.place.file, one.place.line) == where and one.moves]
+    return [one for one in _moving(conversions) if (one.place.file, one.place.line) == where]
+
+
+def _moving(conversions: Sequence[ConversionReport]) -> list[ConversionReport]:
+    return [one for one in conversions if one.moves]

@@ -18,7 +18,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools.support.errors import ToolError, fail
 from triton_linear.tools.support.inputs import modules, read_input
-from triton_linear.tools.view.explained import explained_conversion
+from triton_linear.tools.view.explained import explained_conversion, explained_lines
 
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
@@ -144,15 +144,15 @@ def of_line(text: str, name: str, line: int, target: str | None = None) -> tuple
 def _conversion(
     text: str,
     name: str,
-    number: int,
+    where: int | tuple[str, int],
     target: str | None,
     types: Sequence[str],
     place: tuple[str, int],
     source: str,
 ) -> tuple[Subject, ...]:
-    """The layouts of the conversion that the plugin makes of one of a module's, with notes; those of `types` if
-    the module cannot be compiled."""
-    ours = explained_conversion(text, name, number, target)
+    """The layouts of the conversion that the plugin makes of one of a module's, or has on a line of its source,
+    with notes; those of `types` if there is none, or the module cannot be compiled."""
+    ours = explained_conversion(text, name, where, target)
     if ours is None:
         return _of_texts(types, *place, source)[:MOST_SHOWN]
     shown = _of_texts(ours.types, *place, source)
@@ -171,43 +171,53 @@ def _nearest(have: Sequence[int], line: int) -> str:
 
 
 def of_source_line(name: str, line: int, kernel: str = "", target: str | None = None) -> tuple[Subject, ...]:
-    """The layouts of the first conversion that a line of a script compiles to, else of the first tensor.
+    """The layouts of the first conversion that `explain` shows for a line of a script, else of stock Triton's,
+    else of the first tensor.
 
     The script is run. Its kernels are searched in the order of their names, or only `kernel`.
     """
-    converting: dict[int, None] = {}
     making: dict[int, None] = {}
     first: tuple[list[str], str] | None = None
     kernels: dict[str, None] = {}
-    for file_name, text in modules(name):
+    searched: list[tuple[str, str]] = []
+    for file_name, text in modules(name, target=target):
         called = Path(file_name).stem
         kernels[called] = None
         if kernel and called != kernel:
             continue
+        searched.append((file_name, text))
+        where: tuple[str, int] | None = None
+        types: list[str] = []
         module = bridge.text_to_upstream(text, bridge.upstream_context(), file_name)
-        number = -1
         for op in operations(module.operation):
-            number += op.name == CONVERT
             file, at, _ = user_position(str(op.location))
-            if not file or not Path(file).exists() or not Path(file).samefile(name):
+            if not _encoded(op) or not _is(file, name):
                 continue
-            if _encoded(op):
-                making[at] = None
-            if op.name == CONVERT:
-                converting[at] = None
-                if at == line:
+            making[at] = None
+            if at == line:
+                where, first = (file, line), first or (_encoded(op)[:1], called)
+                if op.name == CONVERT and not types:
                     types = [str(op.operands[0].type), str(op.results[0].type)]
-                    code = _code(name, line, called)
-                    return _conversion(text, file_name, number, target, types, (name, line), code)
-            elif at == line and first is None and _encoded(op):
-                first = _encoded(op)[:1], called
+        if where:
+            code = _code(name, line, called)
+            if shown := _conversion(text, file_name, where, target, types, (name, line), code):
+                return shown
     if kernel and kernel not in kernels:
         fail(f"no kernel is called '{kernel}'; the script compiles {', '.join(kernels)}", name)
     if first is not None:
         return _of_texts(first[0], name, line, _code(name, line, first[1]))
-    lines = ", ".join(map(str, sorted(converting)[:MOST_LINES]))
+    found = (where for file_name, text in searched for where in explained_lines(text, file_name, target))
+    converting = sorted({at for file, at in found if _is(file, name)})
+    if not line:
+        _ask_for_a_line(converting, name)
+    lines = ", ".join(map(str, converting[:MOST_LINES]))
     near = _nearest(list(making), line)
     fail(f"no tensor is made on this line{near}; conversions are on lines {lines or '(none)'}", name, line, 1)
+
+
+def _is(file: str, name: str) -> bool:
+    """Whether the file of a location is there, and is the one of this name."""
+    return bool(file) and Path(file).exists() and Path(file).samefile(name)
 
 
 def _code(name: str, line: int, kernel: str) -> str:
@@ -265,8 +275,11 @@ def subjects(what: str, shape: str | None, element: str, target: str | None = No
     sizes = shape_of(shape) if shape else None
     if not what.startswith("#") and not _GLUON.match(what):
         for name in (what, what.rpartition(":")[0]):
+            if name.endswith(".py") and Path(name).is_file():
+                return of_source_line(name, 0, target=target)
             if Path(name).is_file():
-                _ask_for_a_line(read_input(name), name)
+                lines = enumerate(read_input(name).split("\n"), 1)
+                _ask_for_a_line([at for at, line in lines if CONVERT in line], name)
         fail(f"'{what}' is no encoding (#ttg...), no layout of Gluon's, and not FILE:LINE")
     if _ALIAS.fullmatch(what):
         fail(f"'{what}' is an alias: give what it stands for, #ttg..., or a line that uses it, FILE:LINE")
@@ -284,13 +297,13 @@ def place_of(what: str) -> tuple[str, int] | None:
     return (kernel or place)["file"], int(place["line"])
 
 
-def _ask_for_a_line(text: str, name: str) -> NoReturn:
+def _ask_for_a_line(conversions: Sequence[int], name: str) -> NoReturn:
     """Fail because a file was given without a line, and suggest lines."""
-    conversions = [str(at) for at, line in enumerate(text.split("\n"), 1) if CONVERT in line]
     if not conversions:
         fail(f"say which line, as {name}:LINE; there is no conversion in it", name)
     more = f" and {len(conversions) - MOST_LINES} more" if len(conversions) > MOST_LINES else ""
-    lines = f"line{'s' if len(conversions) > 1 else ''} {', '.join(conversions[:MOST_LINES])}{more}"
+    listed = f"{', '.join(map(str, conversions[:MOST_LINES]))}{more}"
+    lines = f"line{'s' if len(conversions) > 1 else ''} {listed}"
     fail(f"say which line, as {name}:{conversions[0]}; it has conversions on {lines}", name)
 
 

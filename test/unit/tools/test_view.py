@@ -459,6 +459,14 @@ def test_a_kernel_of_a_script_is_named_with_its_line(
     assert "64x64x" in out
     status, _, err = view(capsys, f"{file}:other:8")
     assert (status, err) == (1, f"{file}: error: no kernel is called 'other'; the script compiles turned\n")
+    for what in (f"{file}", f"{file}:turned"):
+        status, _, err = view(capsys, what)
+        assert (status, err) == (
+            1,
+            f"{file}: error: say which line, as {file}:9; it has conversions on line 9\n",
+        )
+    status, out, _ = view(capsys, f"{file}:9", "--target", "cuda:90")
+    assert (status, "ours on cuda:90: cta-shared" in out) == (0, True)
     status, _, err = view(capsys, f"{file}:turned:4")
     assert status == 1
     assert f"{file}:4:1: error: no tensor is made on this line; the nearest with one: 7, 8; conversions" in err
