@@ -12,7 +12,7 @@ from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, Where, 
 from triton_linear.tools.explain.records import ConversionReport
 from triton_linear.tools.explain.verdict import Figure, KernelVerdict, expected, with_split_reductions
 
-COUNTS = ("wavefronts", "shuffles", "barriers")
+COUNTS = ("wavefronts", "shuffles", "barriers", "alu")
 """What is counted for the conversions of a kernel."""
 
 
@@ -20,7 +20,8 @@ COUNTS = ("wavefronts", "shuffles", "barriers")
 class Line:
     """A source line on both sides.
 
-    layouts, conversions: whether they differ. narrower: the accesses for which fewer bytes lie in a row in B.
+    layouts, conversions: whether they differ, or what is counted for them. narrower: the accesses for which
+    fewer bytes lie in a row in B.
     """
 
     where: Where
@@ -36,10 +37,11 @@ class Line:
         return (*["conversions"] * self.conversions, *["layouts"] * self.layouts)
 
     @property
-    def weight(self) -> tuple[bool, ...]:
+    def weight(self) -> tuple[bool, bool, bool, int]:
         """The sort key of lines; the highest comes first."""
         more = len(moving(self.b)) > len(moving(self.a))
-        return bool(self.narrower), more, self.conversions
+        a, b = (sum(one.figures.wavefronts for one in moving(side) if one.figures) for side in (self.a, self.b))
+        return bool(self.narrower), more, self.conversions, abs(b - a)
 
 
 _DECIDING = ("spilled", "stack", "occupancy", *(f"{name} of conversions" for name in COUNTS))
@@ -69,8 +71,7 @@ class Pair:
     @property
     def verdict(self) -> KernelVerdict:
         """What is expected of B. Registers and shared memory count by the CTAs that they leave room for."""
-        figures = [one for one in self.figures if one.name in _DECIDING]
-        figures.append(Figure("alu of conversions", _sum(self.a, "alu"), _sum(self.b, "alu")))
+        figures = (one for one in self.figures if one.name in _DECIDING)
         found = expected([*figures, *(Figure(name, a, b) for name, (a, b) in named_loops(self))])
         return with_split_reductions(found, a=self.a.split, b=self.b.split)
 
@@ -168,8 +169,10 @@ def _lines(a: CompiledKernel, b: CompiledKernel) -> Iterator[Line]:
         )
 
 
-def _moves(line: LineFacts) -> Counter[tuple[str, ...]]:
-    return Counter((one.source_words, one.destination_words, one.way) for one in moving(line))
+def _moves(line: LineFacts) -> Counter[tuple[object, ...]]:
+    return Counter(
+        (one.source_words, one.destination_words, one.way, one.loop_depth, one.figures) for one in moving(line)
+    )
 
 
 def aligned(first: set[str], second: set[str]) -> Callable[[Where], Where]:

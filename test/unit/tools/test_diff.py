@@ -111,6 +111,7 @@ def test_without_and_with_the_plugin(script: Path, capsys: pytest.CaptureFixture
     assert kernel["left"] == ["", ""]
     (line,) = [line for line in kernel["lines"] if line["a"]["conversions"]]
     assert "tl.store" in line["code"]
+    assert "conversions" in line["differs"]  # both go through shared memory, with other counts
     for side, kind in (("a", "stock"), ("b", "cta-shared")):
         (conversion,) = line[side]["conversions"]
         assert (conversion["kind"], conversion["lowered"]) == (kind, "cta-shared")
@@ -136,6 +137,10 @@ def test_a_script_that_turns_the_plugin_on_is_compiled_by_stock_triton_too(
     kernel = compared(capsys, str(tmp_path / "script.py"))
     assert not kernel["same_code"]
     assert [one["kind"] for line in kernel["lines"] for one in line["a"]["conversions"]] == ["stock"]
+    assert cli.main(["diff", str(tmp_path / "script.py"), "--target", "cuda:80"]) == 1
+    assert (
+        "the script itself names cuda:90 for transpose: leave --target=cuda:80 out" in capsys.readouterr().err
+    )
 
 
 def test_a_kernel_that_the_plugin_leaves_says_why(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
