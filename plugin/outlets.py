@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.report import Report, ReportWarning, publish
+from triton_linear.report import Outcome, Report, ReportWarning, publish
 from triton_linear.setting import Setting
 
 _log = logging.getLogger("triton_linear")
@@ -23,10 +23,13 @@ class Outlets:
     target: str
 
     def tell(self, report: Report) -> list[Exception]:
-        """Deliver a report; return the exceptions of listeners."""
+        """Deliver a report; return the exceptions of listeners. The log warns of other processes' failures."""
         publish(report)
         self._append(report)
-        _log.debug("%s", report)
+        told = self.setting.options.strict or (report.kernel, self.target) in self.setting.warned
+        _log.log(
+            logging.WARNING if report.outcome is Outcome.FAILED and not told else logging.DEBUG, "%s", report
+        )
         failures = []
         for listener in self.setting.listeners:
             try:

@@ -38,7 +38,7 @@ class Status:
                 f"{'on' if self.on else 'off'}: {self.because}{options}",
                 f"triton {self.triton}",
                 self.decisions,
-                f"kernels that this process compiled: {kernels}",
+                f"kernels that this process compiled (not those from caches): {kernels}",
             )
         )
 

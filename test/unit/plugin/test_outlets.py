@@ -14,8 +14,9 @@ from plugin_support import CUDA, transpose
 
 import triton_linear
 from triton_linear import environment, hook
+from triton_linear.compile_record import CompileRecord
 from triton_linear.outlets import Outlets
-from triton_linear.report import ReportWarning
+from triton_linear.report import Outcome, PhaseClock, ReportWarning
 from triton_linear.setting import Options, Setting
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -52,6 +53,18 @@ def test_a_kernel_that_fails_is_written_too(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(LookupError, match="tripped"):
         compiled(dump=str(tmp_path / "failed"), strict=True)
     assert len(list((tmp_path / "failed").iterdir())) == 2
+
+
+def test_a_failure_that_nobody_was_warned_of_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """That of a worker, which compiles for a contest: its own warning is not seen."""
+    record = CompileRecord("softmax", PhaseClock(), outcome=Outcome.FAILED, error=ValueError("tripped"))
+    setting = Setting(Options(wait=False))
+    with caplog.at_level("DEBUG", "triton_linear"):
+        Outlets(setting, "cuda:90").tell(record.report("cuda:90"))
+        setting.warned.add(("softmax", "cuda:90"))
+        Outlets(setting, "cuda:90").tell(record.report("cuda:90"))
+    assert [entry.levelname for entry in caplog.records] == ["WARNING", "DEBUG"]
+    assert "error: ValueError: tripped" in caplog.text
 
 
 def test_a_folder_that_cannot_be_made_is_one_warning(tmp_path: Path) -> None:
