@@ -19,6 +19,8 @@ class PipelineOptions:
     lower: emit code for the remaining conversions and gathers.
     scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's limit.
     exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
+    distinct: loads may move in front of what a kernel writes by another argument, where the module says so
+    (`ll.early`): each launch has to be checked (`Writes.passed`).
     arranged: give shared memory another order and swizzle if that is cheaper; needs `assign` and `lower`.
     free: for measuring: conversions of floats cost nothing and give garbage; no other pass runs.
     without: for measuring: the name of a pass to leave out.
@@ -29,6 +31,7 @@ class PipelineOptions:
     lower: bool = True
     scratch_limit: int | None = None
     exact: bool = False
+    distinct: bool = False
     arranged: bool = True
     free: bool = False
     without: str = ""

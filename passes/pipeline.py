@@ -15,6 +15,7 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.writes import Pair, early
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions.free import FreeConversions
@@ -67,9 +68,9 @@ def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
     if options.lower:
         passes += [LowerGathers(target, limit, exact), SelectLowering(target, limit, exact)]
     if options.assign:
-        passes.append(LoadAhead(target))
+        passes.append(LoadAhead(target, options.distinct))
     if options.chooses_layouts:
-        passes.append(LoadEarly())
+        passes.append(LoadEarly(options.distinct))
     if options.lower:
         passes.append(OutlineConversions())
     if options.chooses_layouts:
@@ -91,6 +92,7 @@ class Rewritten:
     seen: number of conversions before the pipeline. avoided: how many of these the assignment of layouts
     removed.
     awaited: True if waits were added for dots whose operands Triton overwrites while the dots read them.
+    distinct: the arguments of the kernel that must not lead to one memory, in pairs (`Writes.passed`).
     spares_memory: True if scratch must not grow in order to save barriers.
     """
 
@@ -102,6 +104,7 @@ class Rewritten:
     seen: int = 0
     avoided: int = 0
     awaited: bool = False
+    distinct: tuple[Pair, ...] = ()
     spares_memory: bool = False
 
 
@@ -154,6 +157,7 @@ def rewritten(
         seen,
         0 if lowered is None else seen - len(lowered),
         ll.AWAITED in attributes,
+        early(module.operation),
         spares_memory(module, target),
     )
 

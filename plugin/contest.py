@@ -11,21 +11,21 @@ process.
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from triton_linear import contest_job
+from triton_linear.checked import check_launches, check_of, parameters
 from triton_linear.contest_job import FIRST, Answer
 from triton_linear.contests.events import Clock, driver_clock
-from triton_linear.contests.launches import ARGUMENTS, LaunchContest, Winners
+from triton_linear.contests.launches import LaunchContest, Winners
 from triton_linear.contests.revisits import Revisits
 from triton_linear.contests.verdict import Side, Verdict
 from triton_linear.contests.workers import Workers
@@ -34,7 +34,7 @@ from triton_linear.dialect import store
 from triton_linear.gpus import gpu_names
 from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting
-from triton_linear.unit_arguments import NO_UNITS, UnitArguments, are_units
+from triton_linear.unit_arguments import NO_UNITS, UnitArguments
 
 _log = logging.getLogger("triton_linear")
 Kernels = MutableMapping[Any, Any]
@@ -106,7 +106,16 @@ def of_ours(kernel: Any, setting: Setting, units: UnitArguments = NO_UNITS) -> t
     """The options that our version of a kernel of stock Triton's is compiled under, and its key on disk. units:
     the arguments that are 1 in each launch."""
     options = setting.options
-    asked = replace(options, exact=True, decisions=NONE, report="", wait=True, autotune=False, measured=True)
+    asked = replace(
+        options,
+        exact=True,
+        decisions=NONE,
+        report="",
+        wait=True,
+        autotune=False,
+        measured=True,
+        distinct=parameters(kernel.src.signature) is not None,
+    )
     return asked, contest_job.key_of(kernel.hash, Setting(asked, decided=NO_DECISIONS), units)
 
 
@@ -201,8 +210,9 @@ class _Contest:
                 self._revisits.add(self._ends, lambda: self._again(other, winner))
                 self._ends += 1
 
-        takes = _taking(ours)
-        contest = LaunchContest(launcher, ours, self._clock, self._decided, over, self._known(), last, takes)
+        contest = LaunchContest(
+            launcher, ours, self._clock, self._decided, over, self._known(), last, check_of(ours)
+        )
         setattr(kernel, _OTHER, ours)
         if self._place.kernel() is ours:
             vars(ours).pop(_OTHER, None)
@@ -219,9 +229,7 @@ class _Contest:
         if winner is Side.OURS and ours is not None and self._place.kernel() is kernel:
             vars(kernel).pop(_OTHER)
             setattr(ours, _OTHER, kernel)
-            takes = _taking(ours)
-            if takes is not None and not isinstance(ours.run, _Checked):
-                ours._run = _Checked(ours.run, takes, self._stock)
+            check_launches(ours, self._stock)
             self._place.put(ours)
         if winner is not self._winner:  # another contest of the kernel may end alike
             _won[winner] += 1
@@ -260,36 +268,6 @@ class _Contest:
         store.write(
             self._winners, {str(size): side.value for size, side in {**self._known(), **winners}.items()}
         )
-
-
-def _taking(ours: Any) -> Callable[[Sequence[Any]], bool] | None:
-    """Tells of the `rest` of a launch (`LaunchContest`) whether its arguments are those that our kernel is
-    specialised for; None: it is for all."""
-    numbers = getattr(ours.metadata, contest_job.SPECIALISED, ())
-    return functools.partial(are_units, [ARGUMENTS + each for each in numbers]) if numbers else None
-
-
-class _Checked:
-    """The launcher of a kernel that is specialised for arguments which are 1, as they are from its place. A
-    program may keep the kernel and launch it with others: that launches stock Triton's."""
-
-    def __init__(
-        self, launcher: Callable[..., Any], takes: Callable[[Sequence[Any]], bool], stock: weakref.ref[Any]
-    ) -> None:
-        self._launcher = launcher
-        self._takes = takes
-        self._stock = stock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._launcher, name)
-
-    def __call__(self, x: Any, y: Any, z: Any, stream: int, function: Any, packed: Any, *rest: Any) -> Any:
-        if self._takes(rest):
-            return self._launcher(x, y, z, stream, function, packed, *rest)
-        stock = self._stock()
-        if stock is None:
-            raise RuntimeError("the kernel is for arguments that are 1, and stock Triton's is no longer kept")
-        return stock.run(x, y, z, stream, stock.function, stock.packed_metadata, *rest)
 
 
 _TRACERS = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "ROCP_TOOL_LIB")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from triton_linear import unit_arguments
+from triton_linear.checked import SPECIALISED
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.dialect import store
 from triton_linear.dialect.records import dataclass
@@ -29,8 +30,6 @@ FIRST: Final = "ttgir"
 """The stage whose result a worker starts from."""
 _SOURCE: Final = "ttir"
 """The stage before it."""
-SPECIALISED: Final = "unit_arguments"
-"""The metadata of a kernel whose code is for launches in which some arguments are 1: their numbers."""
 _BEFORE: Final = ("tensordesc_meta", "triton_version")
 """Metadata that are no options, and that stages before `llir` add."""
 

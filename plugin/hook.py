@@ -22,6 +22,7 @@ import inspect
 import logging
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -29,6 +30,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import environment, fallback, limited, unit_arguments
+from triton_linear.checked import check_launches, parameters
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.interfaces import Backend, Stages
 from triton_linear.patch import Patch
@@ -247,10 +249,39 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
                 return kernel
             given["self"].device_caches[given["device"]][0].pop(given["key"], None)  # it is not what stays
             given["attrs"] = attributes
+        if setting is not None and _are_checked(given):
+            with _state.pinned(setting.checked):
+                kernel = stock(*bound.args, **bound.kwargs)
+            if kernel is not None:
+                check_launches(kernel, _anew(stock, given))
+            return kernel
         with _state.pinned(setting), _pinned_submissions(setting):
             return stock(*bound.args, **bound.kwargs)
 
     return _do_compile
+
+
+def _are_checked(given: Mapping[str, Any]) -> bool:
+    """True if the launches of a kernel can be checked for arguments that lead to one memory. given: the
+    arguments of `_do_compile` by name."""
+    from triton.runtime import _async_compile
+
+    return _async_compile.active_mode.get() is None and parameters(given["signature"]) is not None
+
+
+def _anew(stock: Callable[..., object], given: Mapping[str, Any]) -> Callable[[], object]:
+    """What has stock Triton compile a kernel, and puts it in the place of ours; it gives None if the function
+    is gone. given: the arguments of `_do_compile` by name."""
+    function, others = weakref.ref(given["self"]), {k: v for k, v in given.items() if k != "self"}
+
+    def compiled() -> object:
+        own = function()
+        if own is None:
+            return None
+        with _state.pinned(None):
+            return stock(own, **others)
+
+    return compiled
 
 
 def _contests_begin() -> bool:

@@ -59,20 +59,21 @@ class TriedVersion:
 class PassResults:
     """The results of the passes for a module.
 
-    differs: the kernel differs from the stock kernel. avoided, awaited: as in `Rewritten`.
+    differs: the kernel differs from the stock kernel. avoided, awaited, distinct: as in `Rewritten`.
     made: the known versions, in the order in which they are tried.
     """
 
     differs: bool
     avoided: int
     awaited: bool
+    distinct: tuple[tuple[int, int], ...]
     made: tuple[TriedVersion, ...]
 
     @classmethod
     def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
         """The results for a module after the passes, with the versions tried so far."""
         found = prepared.rewritten
-        return cls(prepared.differs, found.avoided, found.awaited, tuple(made))
+        return cls(prepared.differs, found.avoided, found.awaited, found.distinct, tuple(made))
 
 
 class Unfinished(Exception):

@@ -10,7 +10,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from typing import Any, Final, TypedDict, TypeVar
 
 from triton_linear import __version__
@@ -111,6 +111,7 @@ class Options:
     without: the name of a pass that does not run.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
+    distinct: launches are checked for arguments that lead to one memory (`checked`).
     measured: launches decide between the kernel and stock Triton's, so the bytes that both spill are not
     compared. The report has the key under which decisions about the kernel are kept.
     """
@@ -137,6 +138,7 @@ class Options:
     thresholds: str = field(default="", metadata=INTERNAL)
     register_thresholds: str = field(default="", metadata=INTERNAL)
     measured: bool = field(default=False, metadata=INTERNAL)
+    distinct: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -210,7 +212,18 @@ class Options:
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 
-_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "autotune", "cache", "wait")
+_BESIDE_DECISIONS = (
+    "strict",
+    "dump",
+    "report",
+    "only",
+    "skip",
+    "decisions",
+    "autotune",
+    "cache",
+    "wait",
+    "distinct",
+)
 """The options that do not affect which variant of a kernel is fastest."""
 
 PUBLIC: Final = {option.name: option for option in fields(Options) if "internal" not in option.metadata}
@@ -292,6 +305,12 @@ class Setting:
                 raise
             warnings.warn(f"triton_linear: no decisions are followed: {error}", DecisionWarning, stacklevel=3)
             return NO_DECISIONS
+
+    @functools.cached_property
+    def checked(self) -> Setting:
+        """The same for kernels whose launches are checked."""
+        options = replace(self.options, distinct=True)
+        return Setting(options, self.listeners, self.warned, self.decisions)
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from triton_linear import fallback, known, limited
+from triton_linear.checked import DISTINCT
 from triton_linear.compile_record import CompileRecord
 from triton_linear.decisions import kernel_digest, ptxas_version
 from triton_linear.dialect.interfaces import Compile, Metadata, TritonModule
@@ -375,6 +376,8 @@ class LLIRStage:
                 raise
             if (shared := trial.get("shared") or 0) <= version.room:
                 metadata.update(trial)
+                if outcome.distinct:
+                    metadata[DISTINCT] = outcome.distinct
                 record.outcome, record.after = Outcome.CONVERTED, after
                 record.remarks += (_DOTS_AWAITED,) * outcome.awaited
                 return llir

@@ -39,14 +39,15 @@ class Numbering:
 
     erased: values that get the number of others, as the results of conversions do. shown: the types that values
     are to count with. loads_move: loads may be at other places, unless what they read may be written before.
-    carried: new arguments of loops, each with the value of the body that it was shown to equal in each
-    iteration; that value is there in both modules.
+    distinct: as for `Writes`. carried: new arguments of loops, each with the value of the body that it was
+    shown to equal in each iteration; that value is there in both modules.
     """
 
     known: dict[Hashable, int] = field(default_factory=dict)
     erased: Mapping[Value, Value] = field(default_factory=dict)
     shown: Mapping[Value, Type] = field(default_factory=dict)
     loads_move: bool = False
+    distinct: bool = False
     carried: dict[Value, Value] = field(default_factory=dict)
     numbers: dict[Value, int] = field(default_factory=dict)
     given: dict[Value, int] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Numbering:
         """What `root` computes: equal for two modules only if they compute the same. read: as for `same`."""
         ops = read or operations(root)
         self.rest = iter(printed_operations(root, ops))
-        self.writes = Writes.of(ops) if self.loads_move else None
+        self.writes = Writes.of(ops, distinct=self.distinct) if self.loads_move else None
         self.given = {argument: self.numbers[value] for argument, value in self.carried.items()}
         self.numbers = {}
         return self._effects(read[0] if read else root, ())
@@ -136,7 +137,7 @@ class Numbering:
     def _is_free_load(self, op: Operation, name: str) -> bool:
         """True if a load reads the same at any place before the next write."""
         writes = self.writes
-        return writes is not None and name == LOAD and not is_volatile(op) and not writes.may_precede(op)
+        return writes is not None and name == LOAD and not is_volatile(op) and writes.passed(op) is not None
 
     def _without_given(
         self, op: Operation, operands: tuple[int, ...], results: list[Value]

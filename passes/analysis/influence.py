@@ -16,7 +16,7 @@ from typing import Final
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.passes.analysis.flow import handed_on, passed_to, reached, terminated
-from triton_linear.passes.analysis.writes import Pointers
+from triton_linear.passes.analysis.writes import Pointers, Writes
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import facts, name_of, named
 
@@ -55,6 +55,7 @@ def _influencing(
     """`roots` and all values that they are computed from."""
     producers = producers_of(ops)
     pointers = Pointers(producers, captures=True)
+    writes = Writes.of(ops) if through_global else None
     on_chip = list(_put_into_memory(ops))
 
     def sources(value: Value) -> list[Value]:
@@ -65,9 +66,11 @@ def _influencing(
         if (handed := handed_on(value, producers)) is not None:
             return [*found, *handed]
         found += (*producer.operands, *terminated(producer))
-        if through_global and producer.name == names.LOAD:
+        if writes is not None and producer.name == names.LOAD:
+            # Another program may read what one writes later, and the host may give one buffer twice.
+            earlier, at = set(writes.before(producer)), producer.operands[0]
             stores = (op for op in ops if op.name == names.STORE)
-            found += (op.operands[1] for op in stores if pointers.meet(op.operands[0], producer.operands[0]))
+            found += (op.operands[1] for op in stores if op in earlier or pointers.meet(op.operands[0], at))
         return found
 
     return reached(roots, sources)

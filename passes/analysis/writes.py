@@ -1,17 +1,17 @@
 """Which global memory a kernel may have written by the time that it loads.
 
-Memory is told apart by the argument of the kernel that a pointer or descriptor comes from; two arguments count
-as different memory. That is an assumption (docs/exact.md): with one memory for both, 81 of 686 modules of other
-packages and of servers would keep loads where they are, recurrent kernels among them.
+A program may give a kernel one buffer twice, so two arguments count as one memory, unless launches are checked
+(`distinct`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import pairwise, product
 
-from triton_linear.dialect.mlir_adapter import Block, Operation, Type, Value, producers_of
+from triton_linear.dialect import ll
+from triton_linear.dialect.mlir_adapter import Block, DenseI64ArrayAttr, Operation, Type, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.effects import is_impure_code
@@ -70,50 +70,99 @@ class Pointers:
         return self.known[pointer]
 
     def meet(self, one: Value, other: Value) -> bool:
-        """True if two pointers may lead to the same memory."""
+        """True if two pointers may come from one argument."""
         first, second = self.origins(one), self.origins(other)
         return None in first | second or not first.isdisjoint(second)
 
 
+Pair = tuple[int, int]
+"""The numbers of two arguments of a kernel: of one that it loads by, and of one that it writes by."""
+
+
 @dataclass
 class Writes:
-    """The writes of a module. first: the number of the first operation that may write to the memory of an
-    argument, or, with None, to any memory. unordered: True if operations may run in another order than the one
-    in which they are written, besides those in loops."""
+    """The writes of a module, in their order. distinct: the memory that a kernel writes by one argument is not
+    read by another one; who relies on that has to see to it at each launch (`passed`).
+
+    What is written in front of an early return does not precede what is loaded without one. If there are
+    several functions, operations may run in any order."""
 
     places: Places
     pointers: Pointers
-    first: dict[Value | None, int] = field(default_factory=dict)
+    distinct: bool = False
+    found: list[Operation] = field(default_factory=list)
     unordered: bool = False
 
     @classmethod
-    def of(cls, ops: Sequence[Operation]) -> Writes:
+    def of(cls, ops: Sequence[Operation], *, distinct: bool = False) -> Writes:
         """The writes among `ops`, all operations of a module in their order."""
-        found, functions = cls(Places(ops), Pointers(producers_of(ops))), 0
-        for number, op in enumerate(ops):
-            if name_of(op) == CALL or is_impure_code(op):
-                found.first.setdefault(None, number)
-            elif op.name == FUNCTION:
-                blocks = len(op.regions[0].blocks)
-                functions += blocks > 0
-                found.unordered |= functions > 1 or blocks > 1
-            elif facts(op).writes:
-                for value in filter(found.pointers.is_one, op.operands):
-                    for origin in found.pointers.origins(value):
-                        found.first.setdefault(origin, number)
-        return found
+        made, functions = cls(Places(ops), Pointers(producers_of(ops)), distinct), 0
+        for op in ops:
+            if op.name == FUNCTION:
+                functions += len(op.regions[0].blocks) > 0
+            elif made._written(op):
+                made.found.append(op)
+        made.unordered = functions > 1
+        return made
 
-    def may_precede(self, load: Operation) -> bool:
-        """True if some thread of the kernel may have written to the memory that `load` reads before it runs."""
-        end = self._end(load)
-        origins = self.pointers.origins(load.operands[0])
-        if None in origins:
-            return any(number < end for number in self.first.values())
-        return any(self.first.get(origin, end) < end for origin in (*origins, None))
+    def before(self, load: Operation) -> list[Operation]:
+        """The writes that some thread of the kernel may have done before `load` runs."""
+        if self.unordered or not self.found:
+            return self.found
+        loops = [parent for parent in self.places.around(load) if parent.name in LOOPS]
+        end = self.places.ends[loops[-1]] if loops else self.places.numbers[load]
+        here = self._block(load)
+        earlier = reached(here.predecessors, lambda block: list(block.predecessors))
+        return [
+            op
+            for op in self.found
+            if (block := self._block(op)) in earlier or (block == here and self.places.numbers[op] < end)
+        ]
 
-    def _end(self, op: Operation) -> float:
-        """The number of the first operation that cannot run before `op`."""
-        if self.unordered:
-            return math.inf
-        loops = [parent for parent in self.places.around(op) if parent.name in LOOPS]
-        return self.places.ends[loops[-1]] if loops else self.places.numbers[op]
+    def passed(self, load: Operation) -> frozenset[Pair] | None:
+        """The arguments whose memory has to be distinct so that `load` reads in front of all writes what it
+        reads at its place; None: it may read something else even then."""
+        read, pairs = self.pointers.origins(load.operands[0]), set[Pair]()
+        for write in self.before(load):
+            written = self._written(write)
+            if not self.distinct or not read.isdisjoint(written):
+                return None
+            for one, other in product(map(_pointer, read), map(_pointer, written)):
+                if one is None or other is None:
+                    return None
+                pairs.add((one, other))
+        return frozenset(pairs)
+
+    def _written(self, op: Operation) -> Origins:
+        """The arguments whose memory an operation writes to."""
+        if name_of(op) == CALL or is_impure_code(op):
+            return frozenset({None})
+        if not facts(op).writes:
+            return frozenset()
+        pointers = filter(self.pointers.is_one, op.operands)
+        return frozenset[Value | None]().union(*map(self.pointers.origins, pointers))
+
+    def _block(self, op: Operation) -> Block:
+        """The block of the kernel that an operation is in, with all that is around it."""
+        around = [op, *self.places.around(op)]
+        return next(inner for inner, outer in pairwise(around) if outer.name == FUNCTION).block
+
+
+def mark_early(root: Operation, pairs: Iterable[Pair]) -> None:
+    """Note on a module that loads begin earlier, and which arguments must be `Writes.distinct` for that."""
+    flat = [number for pair in sorted({*pairs, *early(root)}) for number in pair]
+    root.attributes[ll.EARLY] = DenseI64ArrayAttr.get(flat, root.context)
+
+
+def early(root: Operation) -> tuple[Pair, ...]:
+    """The arguments of a module that `mark_early` has noted."""
+    flat = tuple(root.attributes[ll.EARLY]) if ll.EARLY in root.attributes else ()
+    return tuple(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _pointer(argument: Value | None) -> int | None:
+    """The number of an argument if each launch shows where it points to: Triton makes more of a descriptor."""
+    if argument is None or not str(argument.type).startswith("!tt.ptr"):
+        return None
+    number: int = argument.arg_number
+    return number

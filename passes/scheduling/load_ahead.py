@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
     Block,
@@ -17,7 +16,6 @@ from triton_linear.dialect.mlir_adapter import (
     Operation,
     RankedTensorType,
     Type,
-    UnitAttr,
     Value,
 )
 from triton_linear.dialect.records import dataclass
@@ -26,7 +24,7 @@ from triton_linear.passes.analysis.effects import is_pure
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.flow import BOUNDS, reached
 from triton_linear.passes.analysis.registers import BESIDE, live_by_place
-from triton_linear.passes.analysis.writes import Writes
+from triton_linear.passes.analysis.writes import Pair, Writes, mark_early
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.building import create, made
@@ -80,11 +78,13 @@ class LoadAhead(Pass):
     carries.
 
     Requires: nothing. Conversions whose plans are not known count as exchanges between warps.
-    Ensures: what is loaded for which iteration is the same, and so are all results, if two arguments of the
-    kernel do not lead to one memory. A module that changed has `ll.early`.
+    Ensures: what is loaded for which iteration is the same, and so are all results. A module that changed has
+    `ll.early`.
     """
 
     target: str | None = target_field()
+    distinct: bool = False
+    """As for `Writes`."""
 
     name: ClassVar[str] = "linear-load-ahead"
     summary: ClassVar[str] = "let loops begin the loads of their next iteration in the one before"
@@ -99,7 +99,7 @@ class LoadAhead(Pass):
             return False
         bodies = [_Body.of(each, pass_) for each in loops]
         found = [body for body in bodies if body is not None and body.exchange is not None]
-        writes = Writes.of(ops) if found else None
+        writes = Writes.of(ops, distinct=self.distinct) if found else None
         advances = [_Advance.of(body, writes) for body in found if writes is not None]
         advances = [advance for advance in advances if advance.loads]
         live = live_by_place(op) if advances else {}
@@ -113,14 +113,15 @@ class LoadAhead(Pass):
                 fitting.append(advance)
         if not fitting:
             return False
-        numbering = Numbering(loads_move=True)
+        pairs = {pair for advance in fitting for pair in advance.pairs}
+        numbering = Numbering(loads_move=True, distinct=self.distinct)
         with numbering.same(op, "loads an iteration ahead"):
             for advance in fitting:
                 numbering.carried |= advance.rewrite()
             induction.check(numbering.carried)
         for loaded in numbering.carried.values():
             loaded.owner.erase()
-        op.attributes[ll.EARLY] = UnitAttr.get(op.context)
+        mark_early(op, pairs)
         return None
 
 
@@ -220,25 +221,27 @@ class _Advance:
     """The loads of a body that go ahead.
 
     repeated: the operations that lead to their operands, which are done for the next iteration too. hoisted:
-    those of this iteration that lead to what the loop carries for that.
+    those of this iteration that lead to what the loop carries for that. pairs: see `Writes.passed`.
     """
 
     body: _Body
     loads: list[Operation] = field(default_factory=list)
     repeated: set[Operation] = field(default_factory=set)
     hoisted: set[Operation] = field(default_factory=set)
+    pairs: set[Pair] = field(default_factory=set)
 
     @classmethod
     def of(cls, body: _Body, writes: Writes) -> _Advance:
         """All the loads of a body that can go ahead."""
         found = cls(body)
         for op in body.ops:
-            if op.name == names.LOAD and found._varies(op) and not writes.may_precede(op):
+            if op.name == names.LOAD and found._varies(op) and (pairs := writes.passed(op)) is not None:
                 repeated, arguments = body.slice(op.operands)
                 carried = (body.numbers[argument] - 1 for argument in arguments)
                 hoisted, _ = body.slice(body.yielded[number] for number in carried if number >= 0)
                 if all(map(_repeats, repeated | hoisted)):
                     found.loads.append(op)
+                    found.pairs |= pairs
                     found.repeated |= repeated
                     found.hoisted |= hoisted
         return found

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Operation, UnitAttr, Value
+from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.effects import computes
 from triton_linear.passes.analysis.equivalence import Numbering
-from triton_linear.passes.analysis.writes import Writes
+from triton_linear.passes.analysis.writes import Pair, Writes, mark_early
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.operations.names import LOAD, LOOPS
 from triton_linear.passes.operations.table import named
@@ -42,12 +42,14 @@ class LoadEarly(Pass):
       exchange may be what lets threads see each other's writes, even if the kernel has none for that.
 
     Requires: nothing. Conversions whose plans are not known count as exchanges between warps.
-    Ensures: the operations are the same, and so are all results: a load reads what it did, if two arguments of
-    the kernel do not lead to one memory. A module that changed has `ll.early`.
+    Ensures: the operations are the same, and so are all results. A module that changed has `ll.early`.
 
         %a = tt.load %p ; %b = ttg.convert_layout %a ; %c = tt.load %q ; %d = ttg.convert_layout %c
         %a = tt.load %p ; %c = tt.load %q ; %b = ttg.convert_layout %a ; %d = ttg.convert_layout %c
     """
+
+    distinct: bool = False
+    """As for `Writes`."""
 
     name: ClassVar[str] = "linear-load-early"
     summary: ClassVar[str] = "let loads begin before the exchanges between warps that precede them"
@@ -56,14 +58,14 @@ class LoadEarly(Pass):
         ops = pass_.operations(op)
         if not any(inner.name == LOAD for inner in ops):
             return False
-        mover = _Mover(ops, pass_)
+        mover = _Mover(ops, pass_, self.distinct)
         moves = [move for body in _bodies(ops) for move in mover.advance(*body)]
         if not moves:
             return False
-        with Numbering(loads_move=True).same(op, "earlier loads"):
+        with Numbering(loads_move=True, distinct=self.distinct).same(op, "earlier loads"):
             for each, exchange in moves:
                 each.move_before(exchange)
-        op.attributes[ll.EARLY] = UnitAttr.get(op.context)
+        mark_early(op, mover.pairs(each for each, _ in moves))
         return None
 
 
@@ -78,11 +80,16 @@ def _bodies(ops: Sequence[Operation]) -> Iterator[tuple[list[Operation], bool]]:
 
 @dataclass
 class _Mover:
-    """Finds the loads of a module that are to move. ops: its operations."""
+    """Finds the loads of a module that are to move. ops: its operations. distinct: as for `Writes`."""
 
     ops: Sequence[Operation]
     pass_: PassRun
-    writes: Writes | None = None
+    distinct: bool
+
+    @functools.cached_property
+    def writes(self) -> Writes:
+        """What the module writes."""
+        return Writes.of(self.ops, distinct=self.distinct)
 
     def advance(self, body: Sequence[Operation], looped: bool) -> list[tuple[Operation, Operation]]:
         """What of a block is to move, in this order, and in front of what."""
@@ -100,10 +107,13 @@ class _Mover:
                 behind = _Behind(op)
         return moves
 
+    def pairs(self, moved: Iterable[Operation]) -> set[Pair]:
+        """The arguments that must be distinct because of what has moved."""
+        return {pair for op in moved if op.name == LOAD for pair in self.writes.passed(op) or ()}
+
     def is_ordered(self, load: Operation) -> bool:
         """True if a load may need a barrier behind what was written before."""
-        self.writes = self.writes or Writes.of(self.ops)
-        return self.writes.may_precede(load)
+        return self.writes.passed(load) is None
 
 
 @dataclass

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from operator import index
 from typing import Any, Final
 
+from triton_linear.checked import Check
 from triton_linear.contests.events import Clock, Interval
 from triton_linear.contests.verdict import Side, Verdict
 
@@ -29,8 +30,6 @@ _LEAST: Final = 64
 """Launches that a process makes before the kernel is decided: a later one may have other sizes than those that
 an earlier one has decided."""
 _LONG: Final = 1.0  # milliseconds of a launch beside which the host's do not show
-ARGUMENTS: Final = 3
-"""What comes before the kernel's arguments in the `rest` of a launch: metadata and two hooks."""
 _UNTIMED: Final = 16
 """Launches in a row that the driver cannot time before the contest ends."""
 
@@ -65,7 +64,7 @@ class LaunchContest:
         over: Callable[[Side, bool], None],
         known: Winners | None = None,
         last: Side = Side.STOCK,
-        takes: Callable[[Sequence[Any]], bool] | None = None,
+        takes: Check | None = None,
     ) -> None:
         self._last = last
         self._takes = takes

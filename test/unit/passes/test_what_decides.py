@@ -195,7 +195,7 @@ WAYS = {
     %o = tt.splat %other : !tt.ptr<f32> -> {POINTERS}
     %w = tt.load %o : {POINTERS}
     %m = arith.cmpf ogt, %w, %half : {SUMS}""",
-        0,
+        1,
     ),
     "to an integer": (f"%n = arith.fptosi %r : {SUMS} to {WORDS}", 1),
     "into a call": (f"tt.call @other(%r) : ({SUMS}) -> ()", 1),

@@ -12,6 +12,7 @@ from module_equivalence import ran, stays_the_same, upstream
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
+from triton_linear.passes.analysis.writes import early
 from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.scheduling.load_early import LOAD, LoadEarly
@@ -98,7 +99,7 @@ def names(root: Module) -> list[str]:
 def after(*steps: str) -> list[str]:
     """What the kernel does after the pass, which is run and computes the same."""
     text = of(*steps)
-    root = stays_the_same(text, [LoadEarly()], ran(upstream(text)))
+    root = stays_the_same(text, [LoadEarly(distinct=True)], ran(upstream(text)))
     assert (names(root) != names(upstream(text))) == (ll.EARLY in root.operation.attributes)
     return names(root)
 
@@ -165,6 +166,26 @@ WRITES = {
 """Ways to write to the memory that the loads read."""
 
 
+@pytest.mark.parametrize("write", ["store", "atomic"])
+def test_arguments_may_lead_to_one_memory_unless_that_is_checked(write: str) -> None:
+    root = upstream(of(FENCES[write], exchange(0), load(1)))
+    assert run_passes(root, [LoadEarly()], verify=True).succeeded
+    assert ll.EARLY not in root.operation.attributes
+    assert run_passes(root, [LoadEarly(distinct=True)], verify=True).succeeded
+    assert early(root.operation) == ((0, 1),)
+
+
+def test_what_is_written_before_an_early_return_is_not_written_before_other_loads() -> None:
+    def text(behind: str) -> str:
+        branches = f"cf.cond_br %yes, ^returns, ^goes_on\n^returns:\n{WRITES['store']}\n{behind}\n^goes_on:\n"
+        return of("%yes = arith.constant true", branches, load(2), exchange(0).replace("%x0", "%x2"), load(1))
+
+    for behind, expected in (("tt.return", True), ("cf.br ^goes_on", False)):
+        root = upstream(text(behind))
+        assert run_passes(root, [LoadEarly()], verify=True).succeeded
+        assert (ll.EARLY in root.operation.attributes) == expected
+
+
 @pytest.mark.parametrize("name", WRITES)
 def test_load_of_what_was_written_stays_behind_the_barrier(name: str) -> None:
     assert stays(of(WRITES[name], exchange(0), load(1)))
@@ -181,7 +202,9 @@ def test_nothing_moves_in_modules_with_calls() -> None:
     assert stays(text[: text.rindex("}")] + "tt.func private @g(%p: !tt.ptr<i32>) {\ntt.return\n}\n}\n")
 
 
-@pytest.mark.parametrize("passes", [[LoadEarly()], [LowerGathers("cuda:90"), LoadEarly()]])
+@pytest.mark.parametrize(
+    "passes", [[LoadEarly(distinct=True)], [LowerGathers("cuda:90"), LoadEarly(distinct=True)]]
+)
 def test_gathers_are_exchanges_by_themselves_and_as_calls(passes: Sequence[Any]) -> None:
     gather = "%g = tt.gather %x0[%lane] {axis = 0 : i32} : (tensor<512xi32, #a>, tensor<512xi32, #a>) -> "
     root = upstream(of(gather + "tensor<512xi32, #a>", load(1)))
@@ -192,7 +215,7 @@ def test_gathers_are_exchanges_by_themselves_and_as_calls(passes: Sequence[Any])
 def stays(text: str) -> bool:
     root = upstream(text)
     before = str(root)
-    assert run_passes(root, [LoadEarly()], verify=True).succeeded
+    assert run_passes(root, [LoadEarly(distinct=True)], verify=True).succeeded
     return str(root) == before
 
 
@@ -222,7 +245,7 @@ def kernels(draw: st.DrawFn) -> list[str]:
 @given(kernels())
 def test_every_load_is_as_early_as_it_can_be_and_no_earlier(steps: list[str]) -> None:
     text = of(*steps)
-    before, root = upstream(text), stays_the_same(text, [LoadEarly()], ran(upstream(text)))
+    before, root = upstream(text), stays_the_same(text, [LoadEarly(distinct=True)], ran(upstream(text)))
     assert sorted(names(root)) == sorted(names(before))
     assert between_fences(before) == between_fences(root)
     for stretch in stretches(root):
