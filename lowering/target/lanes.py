@@ -126,13 +126,6 @@ EXCHANGES: Mapping[str, NativeExchange] = {
 CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle", "bank_mask")
 CDNA4 = (*CDNA2, "v_permlane16_swap", "v_permlane32_swap")
 RDNA3 = ("quad_perm", "row_xmask", "v_permlane16", "v_permlanex16", "ds_swizzle", "bank_mask")
-AVAILABLE: Mapping[str, tuple[str, ...]] = {
-    "hip:gfx90a": CDNA2,
-    "hip:gfx942": CDNA2,
-    "hip:gfx950": CDNA4,
-    "hip:gfx1100": RDNA3,
-    "hip:gfx1200": RDNA3,
-}
 
 # In halves of a vector instruction. A swap is three instructions. A pass through the crossbar takes two clocks
 # of the CU and a wait that is not fully hidden; `ds_bpermute` takes an address on top. The selects of a

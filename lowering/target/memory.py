@@ -8,7 +8,6 @@ seven. Each GPU is assumed to reach the same part of its published bandwidth as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -52,32 +51,13 @@ class Bandwidth:
     def bytes_a_clock(self) -> float:
         """Bytes per multiprocessor and clock.
 
-        >>> round(PUBLISHED["cuda:90"].bytes_a_clock, 1)
+        >>> round(MEASURED.bytes_a_clock, 1)
         18.4
         """
         return self.gigabytes / (self.multiprocessors * self.gigahertz)
 
 
-# One GPU of each compute capability: the server GPU with the most memory bandwidth.
-PUBLISHED: Final[Mapping[str, Bandwidth]] = {
-    # NVIDIA A100 datasheet (SXM, 80 GB) and Ampere architecture whitepaper: 108 SMs, 1410 MHz.
-    "cuda:80": Bandwidth("A100 80 GB", 108, 1.41, 2039),
-    # NVIDIA A40 datasheet: 696 GB/s; 84 SMs, 1740 MHz (GA102 whitepaper and tables of GPUs).
-    "cuda:86": Bandwidth("A40", 84, 1.74, 696),
-    # Jetson AGX Orin Series technical brief: 2048 CUDA cores in 16 SMs, 1.3 GHz, 204.8 GB/s.
-    "cuda:87": Bandwidth("Jetson AGX Orin", 16, 1.3, 204.8),
-    # NVIDIA L40S datasheet and Ada architecture whitepaper: 142 SMs, 2520 MHz, 864 GB/s.
-    "cuda:89": Bandwidth("L40S", 142, 2.52, 864),
-    # NVIDIA H200 datasheet: 4.8 TB/s; 132 SMs, 1980 MHz (Hopper architecture whitepaper, nvidia-smi).
-    "cuda:90": Bandwidth("H200", 132, 1.98, 4800),
-    # NVIDIA Blackwell architecture technical brief: 7.7 TB/s (HGX B200); 148 SMs, 1.98 GHz (tables of GPUs).
-    "cuda:100": Bandwidth("B200", 148, 1.98, 7700),
-    # NVIDIA on Blackwell Ultra: 160 SMs, 8 TB/s; the clock is taken to be that of the B200.
-    "cuda:103": Bandwidth("B300", 160, 1.98, 8000),
-    # NVIDIA GeForce RTX 5090, specifications: 170 SMs, 2407 MHz, 1792 GB/s.
-    "cuda:120": Bandwidth("RTX 5090", 170, 2.407, 1792),
-}
-
+MEASURED: Final = Bandwidth("H200", 132, 1.98, 4800)
 H200: Final = MemoryCosts(
     sector=1.6,
     cached_sector=0.2,
@@ -89,14 +69,13 @@ H200: Final = MemoryCosts(
 """Measured; `skipped` with the strided loads of a masked softmax (1.85 in all)."""
 
 
-def published(name: str) -> MemoryCosts:
-    """The costs of a target by its published bandwidth; those of the H200 if `PUBLISHED` lacks the target.
+def published(found: Bandwidth | None) -> MemoryCosts:
+    """The costs of a GPU by its published bandwidth; those of the H200 if there is none.
 
-    >>> [published(name).sector for name in ("cuda:80", "cuda:89", "cuda:90", "hip:gfx942")]
-    [2.19, 12.17, 1.6, 1.6]
+    >>> published(Bandwidth("A100 80 GB", 108, 1.41, 2039)).sector, published(None).sector
+    (2.19, 1.6)
     """
-    found = PUBLISHED.get(name)
     if found is None:
         return H200
-    ratio = PUBLISHED["cuda:90"].bytes_a_clock / found.bytes_a_clock
+    ratio = MEASURED.bytes_a_clock / found.bytes_a_clock
     return replace(H200, sector=round(H200.sector * ratio, 2))

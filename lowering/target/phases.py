@@ -123,11 +123,3 @@ RDNA3: Services = CDNA3
 """The first 32 lanes of CDNA3: Triton's waves have 32 lanes on RDNA."""
 RDNA4: Services = _PLAIN
 """Wide loads take consecutive lanes."""
-
-AMD: Mapping[str, Services] = {
-    "hip:gfx90a": CDNA3,
-    "hip:gfx942": CDNA3,
-    "hip:gfx950": CDNA4,
-    "hip:gfx1100": RDNA3,
-    "hip:gfx1200": RDNA4,
-}

@@ -5,15 +5,11 @@ place, runs on another (`bench/calibrate.py`: alternating SEL and @P IMAD take a
 
 Which instructions an NVIDIA GPU has, and how many lanes share a wavefront, is in `lowering/target/tiles.py`.
 
-Shared-memory capacities: CUDA programming guide, table of technical specifications per compute capability
-(the maximum a thread block may ask for), and the CDNA ISA manuals (LDS per work-group). Banks and phases:
-`lowering/target/phases.py`; one wavefront per clock, on every target listed here.
+What is published of each GPU: `lowering/target/table.py`. Banks and phases: `lowering/target/phases.py`; one
+wavefront per clock, on every target.
 
-What a multiprocessor (SM, CU) has for all its CTAs is from the same table, which charges each CTA 1 KiB of
-shared memory more, and from the CDNA ISA manuals: 512 vector registers for each lane of four SIMDs, 8 waves on
-each SIMD. RDNA3 and RDNA4 (gfx1100, gfx1200; GPUOpen on occupancy, LLVM's table of registers) have 1536 for
-each of the 32 lanes of two SIMDs, and 16 waves on each SIMD. An RDNA workgroup may spread over two CUs, each
-with half of the LDS; this table counts both as one.
+The CUDA programming guide charges each CTA 1 KiB of shared memory more. CDNA has 512 vector registers for each
+lane of four SIMDs (ISA manuals), RDNA3 and RDNA4 1536 for each of the 32 lanes of two (LLVM's table).
 
 Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200
 (`Target.measured`). On other NVIDIA GPUs they are the H200's, which is what the CUDA programming guide says of
@@ -38,11 +34,12 @@ from dataclasses import field, fields, replace
 from typing import Any
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.target import lanes, memory, phases, tiles
+from triton_linear.lowering.target import memory, phases, tiles
 from triton_linear.lowering.target.clocks import H200
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import LOAD, STORE, Service, Services
 from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED, RDNA, Policy
+from triton_linear.lowering.target.table import GPUS, Gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +136,8 @@ class Target:
     scratch_grows: bool = False
     """True if the scratch limit of a CTA grows in proportion to its warps."""
     resident_warps: int = 64
-    """The most warps that a multiprocessor holds."""
+    resident_ctas: int = 32
+    """The most warps, and the most CTAs, that a multiprocessor holds."""
     registers: int = 64 * 1024
     """Registers of 32 bits that a multiprocessor has."""
     reserved_shared_bytes: int = 0
@@ -321,24 +319,9 @@ _MEASURED = {"cuda:90": "NVIDIA H200"}
 _FIRST_WITH_CLUSTERS = 90
 """The first compute capability whose CTAs come in clusters (PTX ISA, `mapa`)."""
 
-_SHARED_KIB = {
-    "cuda:80": 163,
-    "cuda:86": 99,
-    "cuda:87": 163,
-    "cuda:89": 99,
-    "cuda:90": 227,
-    "cuda:100": 227,
-    "cuda:103": 227,
-    "cuda:120": 99,
-    "hip:gfx90a": 64,
-    "hip:gfx942": 64,
-    "hip:gfx950": 160,
-    "hip:gfx1100": 64,
-    "hip:gfx1200": 64,
-}
 
-
-def _make(name: str, kib: int) -> Target:
+def _make(name: str, gpu: Gpu) -> Target:
+    kib = gpu.shared_kib
     if name.startswith("cuda:"):
         # A conversion holds its tile in registers twice, so 256 KiB of them admit half as many bytes of tiles:
         # with 163 KiB of shared memory or more, scratch is not what limits the CTAs of an SM.
@@ -354,7 +337,7 @@ def _make(name: str, kib: int) -> Target:
             replace(_NVIDIA, float_alu=0.5) if name == "cuda:80" else _NVIDIA,
             phases.nvidia(tiles.phase_lanes(capability), joins=name in _MEASURED),
             policy,
-            memory.published(name),
+            memory.published(gpu.bandwidth),
             _MEASURED.get(name, ""),
             load_matrix=("ldmatrix.trans", "ldmatrix") if "ldmatrix.x4.trans" in names else (),
             store_matrix=("stmatrix.trans", "stmatrix") if "stmatrix.x4.trans" in names else (),
@@ -363,10 +346,12 @@ def _make(name: str, kib: int) -> Target:
             scratch_bytes=scratch,
             # Triton 3.9 does not vectorise for capability 8.0, as ptxas rejects some of the code.
             vector_words=1 if capability == 80 else 4,
-            resident_warps=64 if kib > 128 and name != "cuda:87" else 48,
+            resident_warps=gpu.warps,
+            resident_ctas=gpu.ctas,
             reserved_shared_bytes=1024,
         )
     rdna = name.startswith(("hip:gfx11", "hip:gfx12"))
+    services = gpu.services or phases.CDNA3
     # Kernels with matmuls hold 128 registers and more in each lane, so that a CU of CDNA holds 16 waves of 64
     # lanes and one of RDNA 24 of 32. For each four waves a CTA may take 16 KiB of 64, on RDNA 8 of 64, and 32
     # of 160 on gfx950: that does not lower the occupancy.
@@ -376,23 +361,23 @@ def _make(name: str, kib: int) -> Target:
         32 if rdna else 64,
         kib * 1024,
         _RDNA if rdna else _AMD,
-        phases.AMD[name],
+        services,
         RDNA if rdna else CDNA,
-        memory.published(name),
-        banks=max(service.banks for service in phases.AMD[name].values()),
+        memory.published(gpu.bandwidth),
+        banks=max(service.banks for service in services.values()),
         load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
         # On gfx950, with LLVM at -O3, results of conversions by contiguous ds_read_b64 were seen to vary from
         # run to run (llvm-project issue 206825, open; Triton avoids them for some conversions since).
         loads_not_taken=frozenset({8} if name == "hip:gfx950" else ()),
-        lane_instructions=lanes.AVAILABLE[name],
+        lane_instructions=gpu.lane_instructions,
         scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024,
         scratch_grows=True,
-        resident_warps=32,
+        resident_warps=gpu.warps,
         registers=(96 if rdna else 128) * 1024,
     )
 
 
-TARGETS = {name: _make(name, kib) for name, kib in _SHARED_KIB.items()}
+TARGETS = {name: _make(name, gpu) for name, gpu in GPUS.items()}
 
 
 def target(name: str) -> Target:

@@ -66,16 +66,11 @@ def _amdgcn(text: str, shared: int | None) -> Resources:
     )
 
 
-_MOST_CTAS = {"cuda:75": 16, "cuda:86": 16, "cuda:87": 16, "cuda:89": 24, "cuda:120": 24, "cuda:121": 24}
-_USUAL_CTAS = 32
-"""The most CTAs that a multiprocessor can hold (CUDA programming guide, compute capabilities)."""
-
-
 def occupancy(registers: int, shared: int, warps: int, target: Target) -> tuple[int, str]:
     """CTAs that a multiprocessor can hold at a time, and the resource that limits them."""
     whole = target.max_shared_bytes + target.reserved_shared_bytes
     limits = {
-        "CTAs": _MOST_CTAS.get(target.name, _USUAL_CTAS),
+        "CTAs": target.resident_ctas,
         "warps": target.resident_warps // warps,
         "registers": resident(max(registers, 1), warps, target.registers, target.lanes),
         "shared memory": whole // taken
