@@ -8,8 +8,10 @@ shared memory of the cluster, if the GPU has clusters.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.plan.element import ElementType
@@ -70,7 +72,7 @@ def select(
             return Selection(attempt, cost(attempt, element, target), tuple(rejected))
         rejected.append(attempt)
     least = least_cost(src, dst, element, target)
-    ranked, refused = _ranked(_moving_plans(src, dst, element, situation, least), conv, element, situation)
+    ranked, refused = _ranked(_moving_plans(conv, element, situation, least), conv, element, situation)
     rejected += refused
     if not ranked:
         return Selection(None, Cost(), tuple(rejected))
@@ -80,19 +82,17 @@ def select(
     return Selection(best, best_cost, tuple(rejected))
 
 
-@functools.lru_cache(maxsize=1024)
-def shuffled(
-    src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
-) -> ShufflePlan | Rejected:
-    """The plan by shuffles alone, one of those that `select` compares if renaming registers is not enough.
+_plan_shuffle = functools.lru_cache(maxsize=1024)(plan_shuffle)
 
-    Requires: as for `select`.
-    """
-    if reason := misfit(src, dst, target):
-        return Rejected("any", reason)
-    if crosses_ctas(Hardware.of(src), Hardware.of(dst)):
-        return Rejected("shuffle", CROSSING)
-    return plan_shuffle(conversion(src, dst), element, target)
+Planner = Callable[[Conversion, ElementType, Target, int], Plan | Rejected]
+PLANNERS: Final[Mapping[str, Planner]] = {
+    "shuffle": lambda conv, element, target, _: _plan_shuffle(conv, element, target),
+    "warp-shared": plan_warp_shared,
+    "cta-shared": plan_cta_shared,
+}
+"""The planners of conversions inside a CTA that move data between threads, each given also the most bytes of
+scratch. They compete by `cost`; the last one serves always, and runs where no other does."""
+_ALWAYS: Final = "cta-shared"
 
 
 def candidates(
@@ -111,11 +111,7 @@ def candidates(
         across = _select_across_ctas(conv, element, situation)
         return () if across.plan is None else ((across.cost, across.plan),)
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
-    plans = (
-        shuffled(src, dst, element, target),
-        plan_warp_shared(conv, element, target, limit),
-        plan_cta_shared(conv, element, target, limit),
-    )
+    plans = [planner(conv, element, target, limit) for planner in PLANNERS.values()]
     found, _ = _ranked(plans, conv, element, situation)
     return (*((cost(plan, element, target), plan) for plan in at_once), *found)
 
@@ -179,24 +175,19 @@ def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Co
 
 
 def _moving_plans(
-    src: LinearLayout, dst: LinearLayout, element: ElementType, situation: Situation, least: LowerBound
+    conv: Conversion, element: ElementType, situation: Situation, least: LowerBound
 ) -> list[Plan | Rejected]:
-    """The plans that move data, in order of scope. A planner whose lower bound is above a known plan is
-    skipped.
+    """The plans that move data, in the order of `PLANNERS`. A planner whose lower bound is above a known plan
+    is skipped.
 
     An exchange of the CTA competes with one inside the warps only if warps hold copies of each other: it then
     stores less.
     """
-    conv = conversion(src, dst)
     warps = 1 << len(conv.src.warp)
     target, limit, busy = situation.gpu, situation.scratch(warps), situation.busy(warps)
-    planners: dict[str, Callable[[], Plan | Rejected]] = {
-        "shuffle": lambda: shuffled(src, dst, element, target),
-        "warp-shared": lambda: plan_warp_shared(conv, element, target, limit),
-        "cta-shared": lambda: plan_cta_shared(conv, element, target, limit),
-    }
-    inside = [kind for kind in ("shuffle", "warp-shared") if kind in least.by_planner]
-    inside.sort(key=lambda kind: least.by_planner[kind].expected(busy))
+    inside = [kind for kind in PLANNERS if kind != _ALWAYS]
+    # Those without a bound come last.
+    inside.sort(key=lambda kind: way.expected(busy) if (way := least.by_planner.get(kind)) else math.inf)
     found: dict[str, Plan | Rejected] = {}
     best: Cost | None = None
 
@@ -206,17 +197,17 @@ def _moving_plans(
         if way is not None and best is not None and way.expected(busy) > best.expected(busy):
             found[kind] = Rejected(kind, f"at least {_compared(way, best)}")
             return
-        plan = found[kind] = planners[kind]()
+        plan = found[kind] = PLANNERS[kind](conv, element, target, limit)
         if not isinstance(plan, Rejected):
             taken = cost(plan, element, target, warps)
             if best is None or taken.expected(busy) < best.expected(busy):
                 best = taken
 
-    for kind in (*inside, *(kind for kind in ("shuffle", "warp-shared") if kind not in inside)):
+    for kind in inside:
         attempt(kind)
     if best is None or conv.src.warps_hold_copies or conv.dst.warps_hold_copies:
-        attempt("cta-shared")
-    return [found[kind] for kind in planners if kind in found]
+        attempt(_ALWAYS)
+    return [found[kind] for kind in PLANNERS if kind in found]
 
 
 def _compared(lost: Cost, best: Cost) -> str:
