@@ -205,7 +205,7 @@ def _moving_plans(
 
     for kind in inside:
         attempt(kind)
-    if best is None or conv.src.warps_hold_copies or conv.dst.warps_hold_copies:
+    if best is None or conv.reach > Reach.WARP or conv.src.warps_hold_copies or conv.dst.warps_hold_copies:
         attempt(_ALWAYS)
     return [found[kind] for kind in PLANNERS if kind in found]
 
