@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "builders" / "adding.md"
 CHANGES = Path(__file__).parent / "changes"
-KINDS = ("encoding", "target", "instruction")
+KINDS = ("encoding", "operation", "planner", "target", "instruction")
 ROOMS = ("dialect", "lowering", "passes", "tools", "gluon")
 
 
@@ -64,7 +64,7 @@ def changes(kind: str) -> list[Hunk]:
 
 def checklist(kind: str) -> dict[str, str]:
     """The files that the page names for a kind of change, each with what it says in the last column."""
-    _, _, section = PAGE.read_text().partition(f"## {'A' if kind == 'target' else 'An'} {kind}\n")
+    _, _, section = PAGE.read_text().partition(f"## {'An' if kind[0] in 'eio' else 'A'} {kind}\n")
     rows = re.findall(r"^\| `([^`]+\.py)`.* \| ([^|]+) \|$", section.partition("\n## ")[0], re.M)
     return dict(rows)
 
