@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -131,7 +132,8 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         for others in stock.values():
             parts += [Text(), head(others[0].place, others[0].loop_depth)]
             parts += [field("stock", str(one)) for one in others]
-    parts += _first(report.accesses, access, top, "accesses to shared memory")
+    same = Counter(replace(one, place=replace(one.place, column=0)) for one in report.accesses)
+    parts += _first(list(same.items()), lambda one: access(*one), top, "accesses to shared memory")
     sorts = any(one.steps for one in report.reductions)
     parts += _first(
         report.reductions, reduction, top, "reductions, scans and sorts" if sorts else "reductions and scans"
@@ -219,8 +221,8 @@ def field(name: str, *parts: str | tuple[str, str]) -> RenderableType:
     return Padding(line, (0, 0, 0, 2))
 
 
-def access(report: AccessReport) -> RenderableType:
-    """Render an access to shared memory."""
+def access(report: AccessReport, times: int = 1) -> RenderableType:
+    """Render an access to shared memory, or `times` equal ones."""
     name = report.operation.removeprefix("ttg.")
     lines: list[RenderableType] = [head(report.place, report.loop_depth, name)]
     lines.append(field("registers", (report.registers, "bold"), f"  {name}"))
@@ -229,6 +231,8 @@ def access(report: AccessReport) -> RenderableType:
     lines.append(field("memory", (report.memory, "bold")))
     if report.memory_words:
         lines.append(field("", report.memory_words))
+    if times > 1:
+        lines.append(field("times", f"{times}; of each:"))
     figures = report.figures
     if figures is None:
         lines.append(field("modelled", f"not: {report.detail}"))
