@@ -233,10 +233,6 @@ class LabelledMatrix(_Derived):
                 return size
         raise ValueError(f"{name!r} is no out-dim; the out-dims are {join(self.out_dim_names)}")
 
-    def out_dim_bits(self, name: str) -> int:
-        """log2 of the size of an out-dim."""
-        return self.out_dim_size(name).bit_length() - 1
-
     def basis(self, in_dim: str, index: int) -> tuple[int, ...]:
         """Image of bit `index` of `in_dim`, one coordinate per out-dim."""
         bits = self.in_dim_bits(in_dim)

@@ -483,10 +483,6 @@ class LinearLayout(LabelledMatrix, Pictured):
         lowest = others & -others
         return min(1 << run, lowest) if lowest else 1 << run
 
-    def equal_ignoring_out_dim_sizes(self, other: LinearLayout) -> bool:
-        """Tell whether the bases and the names of the out-dims are equal; sizes of out-dims are ignored."""
-        return self.bases == other.bases and self.out_dim_names == other.out_dim_names
-
     def _rank_text(self) -> str:
         return (
             f"rank {_rank(self._columns)}, {len(self._columns)} bits of in-dims {show(self.in_dims)}, "

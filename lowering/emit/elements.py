@@ -42,13 +42,6 @@ def from_integer(writer: FunctionWriter, value: str, element: str) -> str:
     return value if element == integer else writer.op(f"llvm.bitcast {value} : {integer} to {element}")
 
 
-def word_of(writer: FunctionWriter, value: str, bits: int) -> str:
-    """An i32 that depends on an integer: with its bits, or the lowest of them."""
-    if bits == WORD:
-        return value
-    return writer.op(f"llvm.{'zext' if bits < WORD else 'trunc'} {value} : i{bits} to {I32}")
-
-
 def half_of(element: str) -> str:
     """The type of half-words in words of these elements: the element's own if it has 16 bits, else i16."""
     type_ = carrier_type(element)
