@@ -330,17 +330,6 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     return tuple(taken)
 
 
-def complement(vectors: Iterable[int], dim: int) -> tuple[int, ...]:
-    """Basis of a complement of span(vectors) in the space of `dim` coordinates.
-
-    Choice: the first unit vectors that fit.
-
-    >>> complement((0b011, 0b100), 3)
-    (1,)
-    """
-    return extend(vectors, (1 << i for i in range(dim)))
-
-
 def identity(dim: int) -> tuple[int, ...]:
     """Return the columns of the identity matrix.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import operations
@@ -14,20 +13,12 @@ from triton_linear.tools.support.compile import read_module
 from triton_linear.tools.support.errors import ToolError
 
 
-@dataclass(frozen=True)
-class ExplainedConversion:
-    """The types before and after, and lines about how it is done, with stock Triton's conversions of that line
-    of the source."""
-
-    types: tuple[str, str]
-    lines: tuple[str, ...]
-
-
 def explained_conversion(
     text: str, name: str, where: int | tuple[str, int], target: str | None
-) -> ExplainedConversion | None:
-    """What becomes of the conversion with this number in a module, or of those of a line of its source; None if
-    the module cannot be compiled, or nothing is converted there."""
+) -> tuple[Sequence[str], tuple[str, ...]] | None:
+    """What becomes of the conversion with this number in a module, or of those of a line of its source: the
+    types before and after, and lines about how it is done, with stock Triton's conversions of that line of the
+    source. None if the module cannot be compiled, or nothing is converted there."""
     if target is None and "ttg.target" not in text:
         return None
     try:
@@ -45,13 +36,13 @@ def explained_conversion(
         places = dict.fromkeys(str(one.place) for one in _moving(report.conversions))
         elsewhere = f"; there are some at {', '.join(places)}" if places else ""
         lines.insert(0, f"ours on {report.target}: no conversion on this line{elsewhere}")
-        return ExplainedConversion(theirs[0].types, tuple(lines)) if theirs else None
+        return (theirs[0].types, tuple(lines)) if theirs else None
     first, *others = ours
     counted = f"; {first.figures}" if first.figures is not None else ""
     head = f"ours on {report.target}: {first.lowering}{counted}"
     more = [f"ours as well: {one}" for one in others]
     rejected = [f"  not {each}" for each in first.rejected]
-    return ExplainedConversion(first.types, (head, *rejected, *more, *lines))
+    return first.types, (head, *rejected, *more, *lines)
 
 
 def explained_lines(text: str, name: str, target: str | None) -> dict[tuple[str, int], None]:

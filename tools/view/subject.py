@@ -152,11 +152,9 @@ def _conversion(
 ) -> tuple[Subject, ...]:
     """The layouts of the conversion that the plugin makes of one of a module's, or has on a line of its source,
     with notes; those of `types` if there is none, or the module cannot be compiled."""
-    ours = explained_conversion(text, name, where, target)
-    if ours is None:
-        return _of_texts(types, *place, source)[:MOST_SHOWN]
-    shown = _of_texts(ours.types, *place, source)
-    return tuple(dataclasses.replace(one, notes=ours.lines) for one in shown)
+    found, notes = explained_conversion(text, name, where, target) or (types, ())
+    shown = _of_texts(found, *place, source)[:MOST_SHOWN]
+    return tuple(dataclasses.replace(one, notes=notes) for one in shown)
 
 
 def _types(line: str) -> list[str]:

@@ -141,16 +141,6 @@ def test_extend(data: st.DataObject) -> None:
 
 
 @some
-@given(any_matrix())
-def test_complement(matrix: tuple[tuple[int, ...], int]) -> None:
-    columns, rows = matrix
-    rest = f2.complement(columns, rows)
-    assert set(rest) <= set(f2.identity(rows))
-    assert span(columns) & span(rest) == {0}
-    assert f2.rank(columns + rest) == rows
-
-
-@some
 @given(st.data())
 def test_transpose(data: st.DataObject) -> None:
     columns, rows = data.draw(any_matrix())
