@@ -31,7 +31,7 @@ class PipelineOptions:
     lower: bool = True
     scratch_limit: int | None = None
     exact: bool = False
-    distinct: bool = False
+    distinct: bool = True
     arranged: bool = True
     free: bool = False
     without: str = ""

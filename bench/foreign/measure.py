@@ -170,12 +170,12 @@ def context(mode: str, plugin: bool = True) -> AbstractContextManager[Any]:
     return compiled.plugin(mode) if plugin and mode not in (modes.STOCK, modes.AGAIN) else nullcontext()
 
 
-def _settled(kept: Kept) -> tuple[dict[str, Any], Any]:
+def _settled(kept: Kept, stock: Any) -> tuple[dict[str, Any], Any]:
     """Repeat a launch until its contest has ended, each time from the same memory if it counts there, and once
     more; how it ended, and the kernel.
 
     Of a kernel that tunes itself, the autotuner measures each configuration with stock Triton and with the
-    plugin: here the one that is taken.
+    plugin: here the one that is taken. stock: the kernel of stock Triton's.
     """
     import torch
 
@@ -185,6 +185,8 @@ def _settled(kept: Kept) -> tuple[dict[str, Any], Any]:
             kept.memory.restore()
             return {"calls": 0, "contests": 0, "open": 0, "tuned": chosen}, kept.launch.run()
     before = kept.memory.restore if kept.counts else (lambda: None)
+    # Compiled for a GPU that was not there, the launch may have been another.
+    contests.prepare(stock, contests.units_of(kept.launch.kernel, kept.launch.args, kept.launch.kwargs))
     # As in a process of its own, which finds on disk which sizes are decided.
     kept.launch.kernel.device_caches.clear()
 
@@ -213,15 +215,16 @@ def compare(
     """The row of one kernel: whether results agree, and times; of other modes `beside` them too."""
     import torch
 
-    results, facts, ended = {}, {}, dict[str, Any]()
+    results, facts, ended, stock = {}, {}, dict[str, Any](), None
     for mode in (modes.STOCK, modes.AGAIN, modes.OURS, *beside):
         kept.memory.restore()
         try:
             with context(mode, plugin):
                 kernel = kept.launch.run()
                 torch.cuda.synchronize()
+                stock = stock or kernel
                 if mode == modes.CONTEST:
-                    ended, kernel = _settled(kept)
+                    ended, kernel = _settled(kept, stock)
         except Exception as problem:
             if kernels.lost(problem):
                 raise

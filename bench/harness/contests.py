@@ -16,6 +16,7 @@ import triton_linear
 from triton_linear import contest, contest_job
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.decisions import NONE
+from triton_linear.dialect import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import NO_UNITS, UnitArguments
@@ -36,6 +37,8 @@ def prepare(stock: Any, units: UnitArguments = NO_UNITS) -> None:
     """Compile what a worker would for a kernel (`CompiledKernel`) of stock Triton's, which needs no GPU. units:
     the arguments of its launch that are 1 (`units_of`). Raises RuntimeError where it could not."""
     asked, key = contest.of_ours(stock, Setting(Options(**_OPTIONS)), units)
+    if store.read(key) is not None:
+        return  # it is there
     # What comes from a cache has lists for tuples.
     facts = {n: tuple(v) if isinstance(v, list) else v for n, v in stock.metadata._asdict().items()}
     job = contest_job.job_of(stock, SimpleNamespace(**facts), key, asked, units)

@@ -162,7 +162,7 @@ def early(root: Operation) -> tuple[Pair, ...]:
 
 def _pointer(argument: Value | None) -> int | None:
     """The number of an argument if each launch shows where it points to: Triton makes more of a descriptor."""
-    if argument is None or not str(argument.type).startswith("!tt.ptr"):
+    if argument is None or "!tt.ptr" not in str(argument.type):
         return None
     number: int = argument.arg_number
     return number

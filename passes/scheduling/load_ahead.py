@@ -83,7 +83,7 @@ class LoadAhead(Pass):
     """
 
     target: str | None = target_field()
-    distinct: bool = False
+    distinct: bool = True
     """As for `Writes`."""
 
     name: ClassVar[str] = "linear-load-ahead"

@@ -48,7 +48,7 @@ class LoadEarly(Pass):
         %a = tt.load %p ; %c = tt.load %q ; %b = ttg.convert_layout %a ; %d = ttg.convert_layout %c
     """
 
-    distinct: bool = False
+    distinct: bool = True
     """As for `Writes`."""
 
     name: ClassVar[str] = "linear-load-early"

@@ -87,7 +87,7 @@ def executed(root: Module, *numbers: int) -> Recorded:
 
 def rewritten(text: str) -> Module:
     """The module after the pass: it stores what it did, and loads what it did, each as often."""
-    root = stays_the_same(text, [LoadAhead(distinct=True)], ran(upstream(text)))
+    root = stays_the_same(text, [LoadAhead()], ran(upstream(text)))
     for numbers in ((0, 4), (1, 0), (2, 3), (4, 4)):
         before, after = executed(upstream(text), *numbers), executed(root, *numbers)
         assert after.memory.same(before.memory)
@@ -118,13 +118,13 @@ def test_arguments_may_lead_to_one_memory_unless_that_is_checked() -> None:
     written = STORED.replace("%q, %o", "%q, %behind")
     text = of(loop(OFFSETS, LOADED, EXCHANGED, f"%behind = arith.addi %o, %far : {A}", written))
     assert tuple(early(rewritten(text).operation)) == ((0, 1),)
-    for passes in ([LoadAhead()], [LoadAhead(distinct=True)]):
+    for passes in ([LoadAhead(distinct=False)], [LoadAhead()]):
         root, machines = upstream(text), [Machine(), Machine()]
         assert run_passes(root, passes, verify=True).succeeded
         for module, machine in zip((upstream(text), root), machines, strict=True):
             run(module, [1 << 44, 1 << 44, 4, 4], machine)
-        assert machines[0].memory.same(machines[1].memory) == (passes == [LoadAhead()])
-        assert (ll.EARLY in root.operation.attributes) == (passes != [LoadAhead()])
+        assert machines[0].memory.same(machines[1].memory) == (passes == [LoadAhead(distinct=False)])
+        assert (ll.EARLY in root.operation.attributes) == (passes != [LoadAhead(distinct=False)])
 
 
 def test_what_nothing_is_written_to_is_loaded_ahead_in_any_case() -> None:
@@ -132,7 +132,7 @@ def test_what_nothing_is_written_to_is_loaded_ahead_in_any_case() -> None:
     carries = f"iter_args(%sum = %lane) -> ({A}) "
     looped = "%end = " + loop(OFFSETS, LOADED, EXCHANGED, summed, carries=carries)
     root = upstream(of(looped, f"tt.store %q, %end : {P}"))
-    assert run_passes(root, [LoadAhead()], verify=True).succeeded
+    assert run_passes(root, [LoadAhead(distinct=False)], verify=True).succeeded
     assert early(root.operation) == () and ll.EARLY in root.operation.attributes
 
 
@@ -244,7 +244,7 @@ STAY = {
 def stays(text: str, **options: str) -> bool:
     root = upstream(text)
     before = str(root)
-    assert run_passes(root, [LoadAhead(distinct=True, **options)], verify=True).succeeded
+    assert run_passes(root, [LoadAhead(**options)], verify=True).succeeded
     return str(root) == before
 
 
@@ -284,7 +284,7 @@ def test_what_is_undefined_past_the_last_iteration_masks_nothing() -> None:
 )
 def test_remarks_say_what_registers_decided(elements: int, said: str) -> None:
     text = of(loop(OFFSETS, LOADED, EXCHANGED, STORED)).replace("512", str(elements))
-    done = run_passes(upstream(text), [LoadAhead(distinct=True)])
+    done = run_passes(upstream(text), [LoadAhead()])
     assert said in str(done.diagnostics)
     assert "registers of a thread instead of" in str(done.diagnostics)
 
@@ -293,7 +293,7 @@ def test_many_operations_may_lead_to_an_address() -> None:
     chain = [f"%a{n} = arith.addi %a{n - 1}, %far : {A}" for n in range(1, 1500)]
     loads = f"%a0 = tt.splat %i : i32 -> {A}", *chain, f"%at = tt.addptr %p, %a1499 : {P}, {A}", LOADED
     root = upstream(of(loop(*loads, EXCHANGED, f"tt.store %q, %z : {P}")))
-    assert run_passes(root, [LoadAhead(distinct=True)]).succeeded
+    assert run_passes(root, [LoadAhead()]).succeeded
     assert ll.EARLY in root.operation.attributes
 
 
@@ -321,7 +321,7 @@ def test_registers_decide(words: float, warps: int, fits: bool) -> None:
 def test_clusters_stay() -> None:
     root = upstream(of(loop(OFFSETS, LOADED, EXCHANGED, STORED)))
     root.operation.attributes["ttg.num-ctas"] = Attribute.parse("2 : i32", root.context)
-    assert run_passes(root, [LoadAhead(distinct=True)]).succeeded
+    assert run_passes(root, [LoadAhead()]).succeeded
     assert ll.EARLY not in root.operation.attributes
 
 
@@ -342,7 +342,7 @@ def test_screening_keeps_loops_that_load_and_scan() -> None:
 
 def test_nothing_is_said_for_gpus_where_no_loop_goes_ahead() -> None:
     text = of(loop(OFFSETS, LOADED, EXCHANGED, STORED))
-    done = run_passes(upstream(text), [LoadAhead(target="hip:gfx942", distinct=True)])
+    done = run_passes(upstream(text), [LoadAhead(target="hip:gfx942")])
     assert done.succeeded and not done.diagnostics
 
 
@@ -434,5 +434,5 @@ def test_another_program_is_refused(fault: Any, said: str, monkeypatch: pytest.M
 
     monkeypatch.setattr(load_ahead._Advance, "rewrite", wrong)
     root = upstream(HEAD + loop(OFFSETS, LOADED, EXCHANGED, STORED) + TAIL)
-    outcome = run_passes(root, [LoadAhead(distinct=True)])
+    outcome = run_passes(root, [LoadAhead()])
     assert not outcome.succeeded and said in outcome.errors

@@ -99,7 +99,7 @@ def names(root: Module) -> list[str]:
 def after(*steps: str) -> list[str]:
     """What the kernel does after the pass, which is run and computes the same."""
     text = of(*steps)
-    root = stays_the_same(text, [LoadEarly(distinct=True)], ran(upstream(text)))
+    root = stays_the_same(text, [LoadEarly()], ran(upstream(text)))
     assert (names(root) != names(upstream(text))) == (ll.EARLY in root.operation.attributes)
     return names(root)
 
@@ -169,9 +169,9 @@ WRITES = {
 @pytest.mark.parametrize("write", ["store", "atomic"])
 def test_arguments_may_lead_to_one_memory_unless_that_is_checked(write: str) -> None:
     root = upstream(of(FENCES[write], exchange(0), load(1)))
-    assert run_passes(root, [LoadEarly()], verify=True).succeeded
+    assert run_passes(root, [LoadEarly(distinct=False)], verify=True).succeeded
     assert ll.EARLY not in root.operation.attributes
-    assert run_passes(root, [LoadEarly(distinct=True)], verify=True).succeeded
+    assert run_passes(root, [LoadEarly()], verify=True).succeeded
     assert early(root.operation) == ((0, 1),)
 
 
@@ -182,7 +182,7 @@ def test_what_is_written_before_an_early_return_is_not_written_before_other_load
 
     for behind, expected in (("tt.return", True), ("cf.br ^goes_on", False)):
         root = upstream(text(behind))
-        assert run_passes(root, [LoadEarly()], verify=True).succeeded
+        assert run_passes(root, [LoadEarly(distinct=False)], verify=True).succeeded
         assert (ll.EARLY in root.operation.attributes) == expected
 
 
@@ -203,7 +203,7 @@ def test_nothing_moves_in_modules_with_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    "passes", [[LoadEarly(distinct=True)], [LowerGathers("cuda:90"), LoadEarly(distinct=True)]]
+    "passes", [[LoadEarly()], [LowerGathers("cuda:90"), LoadEarly()]]
 )
 def test_gathers_are_exchanges_by_themselves_and_as_calls(passes: Sequence[Any]) -> None:
     gather = "%g = tt.gather %x0[%lane] {axis = 0 : i32} : (tensor<512xi32, #a>, tensor<512xi32, #a>) -> "
@@ -215,7 +215,7 @@ def test_gathers_are_exchanges_by_themselves_and_as_calls(passes: Sequence[Any])
 def stays(text: str) -> bool:
     root = upstream(text)
     before = str(root)
-    assert run_passes(root, [LoadEarly(distinct=True)], verify=True).succeeded
+    assert run_passes(root, [LoadEarly()], verify=True).succeeded
     return str(root) == before
 
 
@@ -245,7 +245,7 @@ def kernels(draw: st.DrawFn) -> list[str]:
 @given(kernels())
 def test_every_load_is_as_early_as_it_can_be_and_no_earlier(steps: list[str]) -> None:
     text = of(*steps)
-    before, root = upstream(text), stays_the_same(text, [LoadEarly(distinct=True)], ran(upstream(text)))
+    before, root = upstream(text), stays_the_same(text, [LoadEarly()], ran(upstream(text)))
     assert sorted(names(root)) == sorted(names(before))
     assert between_fences(before) == between_fences(root)
     for stretch in stretches(root):
