@@ -21,10 +21,10 @@ from triton_linear.passes.conversions.stubs import with_limit
 from triton_linear.passes.framework.planning import situation_of
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
 from triton_linear.passes.framework.run import PipelineRun
-from triton_linear.passes.operations.names import CALL
+from triton_linear.passes.operations.names import CALL, GLOBAL_ACCESSES
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import Rewritten, rewrite
-from triton_linear.passes.screen import GLOBAL_ACCESSES, are_short, screened
+from triton_linear.passes.screen import are_short, screened
 
 Decided = TypeVar("Decided", DecidedConversion, DecidedGather)
 

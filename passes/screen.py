@@ -8,31 +8,29 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from triton_linear.dialect.interfaces import Operation, TritonModule
+from triton_linear.passes.operations import names
 from triton_linear.passes.options import PipelineOptions
 
-CONVERT, GATHER, REDUCE, SCAN = "ttg.convert_layout", "tt.gather", "tt.reduce", "tt.scan"
-LOOP, LOAD = "scf.for", "tt.load"
-_SHARED_ACCESSES = ("ttg.local_load", "ttg.local_store", "ttg.local_alloc")
-_TURNS = ("tt.trans", "tt.reshape")
+CONVERT = names.CONVERT
+_TURNS = (names.TRANS, names.RESHAPE)
 """Operations behind which a tensor is stored to shared memory another way than it was loaded."""
-GLOBAL_ACCESSES = frozenset({"tt.load", "tt.store", "amdg.buffer_load", "amdg.buffer_store"})
 _SHAPE = re.compile(r"tensor<((?:\d+x){2,})")
 _POINTEE = re.compile(r"!tt\.ptr<[a-z]+(\d+)")
 
 
 def count_operations(module: TritonModule) -> Counter[str]:
     """The operations of a libtriton module by name, without printing it."""
-    names: Counter[str] = Counter()
+    found: Counter[str] = Counter()
 
     def visit(operation: Operation) -> None:
-        names[operation.get_name()] += 1
+        found[operation.get_name()] += 1
 
     module.walk(visit)
-    return names
+    return found
 
 
 def screened(
-    options: PipelineOptions, names: Mapping[str, int], has_short_rows: Callable[[], bool]
+    options: PipelineOptions, counts: Mapping[str, int], has_short_rows: Callable[[], bool]
 ) -> PipelineOptions | None:
     """The part of `options` that can change a module with these operations; None if nothing can.
 
@@ -42,16 +40,18 @@ def screened(
     """
 
     def has(*wanted: str) -> bool:
-        return any(names.get(name) for name in wanted)
+        return any(counts.get(name) for name in wanted)
 
     if options.free:
-        return options if has(CONVERT) else None
-    accesses = has(*_SHARED_ACCESSES)
-    assigns = has(CONVERT, GATHER) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
-    splits = has(REDUCE) and options.splits_reductions
+        return options if has(names.CONVERT) else None
+    accesses = has(*names.LOCAL_ACCESSES)
+    assigns = (
+        has(names.CONVERT, names.GATHER) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
+    )
+    splits = has(names.REDUCE) and options.splits_reductions
     arranges = accesses and options.arranges_memory
-    exchanges = accesses or has(CONVERT, GATHER, REDUCE, SCAN)
-    advances = options.assign and exchanges and has(LOOP) and has(LOAD)
+    exchanges = accesses or has(names.CONVERT, names.GATHER, *names.COMBINING)
+    advances = options.assign and exchanges and has(names.FOR) and has(names.LOAD)
     if not (assigns or splits or arranges or advances):
         return None
     return replace(options, layouts=assigns)
@@ -62,7 +62,7 @@ def has_short_rows(module: TritonModule) -> bool:
     types: set[str] = set()
 
     def visit(operation: Operation) -> None:
-        if operation.get_name() in GLOBAL_ACCESSES:
+        if operation.get_name() in names.GLOBAL_ACCESSES:
             operands = range(operation.get_num_operands())
             types.add(" ".join(str(operation.get_operand(index).get_type()) for index in operands))
 

@@ -116,10 +116,9 @@ class CallWriter:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
     def __init__(
-        self, target: Target, num_warps: int, buffers: Buffers, has_calls: bool, specialized: bool, framed: bool
+        self, target: Target, buffers: Buffers, has_calls: bool, specialized: bool, framed: bool
     ) -> None:
         self._target = target
-        self._num_warps = num_warps
         self._barrier = BARRIER
         if has_calls:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]

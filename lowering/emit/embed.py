@@ -145,7 +145,7 @@ def embed(
     # What regions of some warps, or functions, are handed lies anywhere.
     sparse = alone and installed_release() in ADDRESSES_COLLECTED and program.has_no_view_between(ALIGNED_BYTES)
     buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
-    writer = CallWriter(target, num_warps, buffers, has_calls, specialized, framed=frame is not None)
+    writer = CallWriter(target, buffers, has_calls, specialized, framed=frame is not None)
     code = {
         n: writer.code(calls[n], line, homes.get(n), taking.get(n))
         for (n, is_call), line in lines.items()

@@ -22,7 +22,6 @@ from triton_linear.passes.analysis.flow import reached, taken_by
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 
-WARP_GROUP_DOTS = (names.WARP_GROUP_DOT, names.WARP_GROUP_WAIT)
 _SIGNS = frozenset({"arith.negf", "math.absf", "math.copysign"})
 # A multiplication or division by -1, a subtraction from -0.
 _NEGATIONS = {
@@ -38,7 +37,7 @@ def accumulators(ops: Sequence[Operation]) -> frozenset[Value]:
 
     Loop-carried values, results of branches, and what functions are given and return are followed.
     """
-    dots = [result for op in ops if op.name in WARP_GROUP_DOTS for result in op.results]
+    dots = [result for op in ops if op.name in names.IN_FLIGHT for result in op.results]
     return _reached(ops, dots) if dots else frozenset()
 
 
@@ -47,7 +46,7 @@ def changed_signs(ops: Sequence[Operation]) -> frozenset[Value]:
 
     LLVM does that with AND and XOR where the result is used as bits, whatever stands in between.
     """
-    if not any(op.name in WARP_GROUP_DOTS for op in ops):
+    if not any(op.name in names.IN_FLIGHT for op in ops):
         return frozenset()
     may = [op for op in ops if op.name in _SIGNS or op.name in _NEGATIONS]
     producers = producers_of(ops) if may else {}
@@ -102,7 +101,7 @@ def _reached(ops: Sequence[Operation], values: Iterable[Value]) -> frozenset[Val
 def _hands_on(name: str) -> bool:
     """Whether results hold registers of operands, or what is computed from them one by one."""
     known = named(name)
-    return known.elementwise or known.view or name in (names.CONVERT, *WARP_GROUP_DOTS)
+    return known.elementwise or known.view or name in (names.CONVERT, *names.IN_FLIGHT)
 
 
 def _narrows(operand: Value, result: Value) -> bool:

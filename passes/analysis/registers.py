@@ -50,8 +50,6 @@ _SOURCES = frozenset({names.CONSTANT, names.RANGE, names.SPLAT})
 _ELEMENT_BY_ELEMENT = frozenset({names.ASSEMBLY, "tt.reduce.return", "tt.scan.return"})
 """Further elementwise operations, besides those of the table."""
 _ADDS = frozenset({names.ADD, names.SUBTRACT, names.ADD_POINTER})
-_INLINE = frozenset({names.REDUCE, names.SCAN})
-"""Operations whose regions combine two elements."""
 _CONSUMES_WHOLE_OPERANDS = frozenset({*names.LOOPS, names.YIELD, names.CONDITION, names.GATHER})
 """Operations that need all elements of their operands at once, after which the operands may be dead."""
 
@@ -179,7 +177,7 @@ class _Liveness:
         """Begin the live ranges of an operation's results, after its regions, and of its block arguments,
         before them."""
         number, around = self._places.numbers[op], self._places.around(op)
-        has_regions = len(op.regions) > 0 and op.name not in _INLINE
+        has_regions = len(op.regions) > 0 and op.name not in names.COMBINING
         for result in op.results:
             self._begin(result, self._places.ends[op] if has_regions else number, around)
         if not has_regions:

@@ -16,17 +16,9 @@ from triton_linear.passes.contraction.order import Order
 from triton_linear.passes.contraction.region import Stuck
 from triton_linear.passes.contraction.ties import extents
 from triton_linear.passes.framework.layouts import LayoutTable
-from triton_linear.passes.operations.names import BUFFER_LOAD, BUFFER_STORE, COPY, LOAD, STORE
+from triton_linear.passes.operations.names import COPY, GLOBAL_ACCESSES
+from triton_linear.passes.operations.table import named
 
-ACCESSES: Mapping[str, tuple[int, int, bool]] = {
-    LOAD: (0, 1, False),
-    STORE: (0, 2, True),
-    COPY: (0, 2, False),
-    BUFFER_LOAD: (1, 3, False),
-    BUFFER_STORE: (2, 4, True),
-}
-"""For each access: the number of the operand that is its pointers or offsets, the number of its mask, and
-whether it stores. Optional operands count. The operand before offsets is their base pointer."""
 _SEGMENTS = "operandSegmentSizes"
 VECTORS = "contiguity"
 """The attribute that states the vector length of an access, whatever the axis analysis knows."""
@@ -48,9 +40,9 @@ def dearer(
     table = LayoutTable()
     added = 0.0
     for op in ops:
-        if op.name not in ACCESSES:
+        if op.name not in GLOBAL_ACCESSES and op.name != COPY:
             continue
-        pointers = op.operands[ACCESSES[op.name][0]]
+        pointers = op.operands[operands_of(op)[0]]
         if pointers not in places:
             continue
         layout = table.of(pointers.type)
@@ -79,7 +71,9 @@ def _keeps_promise(op: Operation, registers: Sequence[tuple[int, ...]], along: i
 
 def operands_of(op: Operation) -> tuple[int, int | None]:
     """The numbers of the operands of an access that are its pointers or offsets, and its mask or None."""
-    place, mask_place, _ = ACCESSES[op.name]
+    known = named(op.name)
+    place, mask_place = known.at("offset") or known.at("pointer"), known.at("mask")
+    assert place is not None and mask_place is not None
     if _SEGMENTS not in op.attributes:
         return place, mask_place if mask_place < len(op.operands) else None
     sizes = list(op.attributes[_SEGMENTS])
@@ -88,19 +82,14 @@ def operands_of(op: Operation) -> tuple[int, int | None]:
 
 
 def access_of(op: Operation, axis: AxisAnalysis) -> GlobalAccess:
-    """The access of an operation, one of `ACCESSES`, to global memory."""
-    place, mask_place, stores = ACCESSES[op.name]
-    operands: list[Value | None] = list(op.operands)
-    if _SEGMENTS in op.attributes:
-        given = iter(op.operands)
-        operands = [next(given) if size else None for size in op.attributes[_SEGMENTS]]
-    mask = operands[mask_place] if mask_place < len(operands) else None
-    base, pointers = operands[max(place - 1, 0)], operands[place]
-    assert base is not None and pointers is not None
+    """The access of an operation to global memory. The operand before offsets is their base pointer."""
+    place, mask = operands_of(op)
+    base, pointers = op.operands[max(place - 1, 0)], op.operands[place]
     size, pointer = pointee_bytes(base.type), axis.of(pointers)
     if place:
         pointer = addressing.addptr(addressing.splat(axis.of(base), extents(pointers.type)), pointer, size)
-    return GlobalAccess(pointer, None if mask is None else axis.mask(mask), size, stores)
+    stores = named(op.name).at("data") is not None
+    return GlobalAccess(pointer, None if mask is None else axis.mask(op.operands[mask]), size, stores)
 
 
 def permuted(access: GlobalAccess, along: int, order: Order) -> GlobalAccess:

@@ -25,7 +25,6 @@ from triton_linear.passes.framework.building import create
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 
-_IN_FLIGHT = (names.WARP_GROUP_DOT, names.WARP_GROUP_WAIT)
 _ASSEMBLED = frozenset({names.ASSEMBLY, "ttg.fp4_to_fp"})
 
 Producers = dict[Value, Operation]
@@ -170,7 +169,7 @@ class _Body:
                 inside = (self.numbers.get(producer) for producer in made if producer is not None)
                 found.append(max((found[each] for each in inside if each is not None), default=-1))
             else:
-                found.append(number + (step.op.name in _IN_FLIGHT))
+                found.append(number + (step.op.name in names.IN_FLIGHT))
         return found
 
     def _writes(self, value: Value) -> _Writes:
@@ -185,7 +184,11 @@ class _Body:
                 handed = handed or (in_place and self._is_handed(value))
                 continue
             number = self.numbers.get(producer)
-            if number is None or (number, in_place) in seen or producer.name in (*_IN_FLIGHT, names.CONSTANT):
+            if (
+                number is None
+                or (number, in_place) in seen
+                or producer.name in (*names.IN_FLIGHT, names.CONSTANT)
+            ):
                 continue
             seen.add((number, in_place))
             if in_place and not _moves(producer.name):

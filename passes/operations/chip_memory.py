@@ -9,7 +9,7 @@ from triton_linear.passes.operations.record import Facts, Family, family
 
 _ACCESS: Final = Facts(multiplies="never", adds="never")
 _SHARED: Final = replace(_ACCESS, roles=(), decides_by_floats=False, loads_pass=True)
-_VIEW: Final = Facts(memory_view=True, decides_by_floats=False, loads_pass=True)
+_VIEW: Final = Facts(decides_by_floats=False, loads_pass=True)
 
 CHIP_MEMORY: Final[Family] = {
     **family(

@@ -29,7 +29,7 @@ GLOBAL_MEMORY: Final[Family] = {
     ),
     **family(
         "amdg",
-        ("buffer_load", _LOADS),
+        ("buffer_load", replace(_LOADS, roles=("pointer", "offset", "offset", "mask", "other"))),
         ("buffer_load_to_local", Facts(writes=False)),
         ("buffer_store", replace(_ACCESS, roles=("data", "pointer", "offset", "offset", "mask"))),
     ),

@@ -43,10 +43,14 @@ GATHER: Final = "tt.gather"
 
 REDUCE: Final = "tt.reduce"
 SCAN: Final = "tt.scan"
+COMBINING: Final = frozenset({REDUCE, SCAN})
+"""Operations whose regions combine two elements."""
 DOTS: Final = frozenset({"tt.dot", "tt.dot_scaled", "ttng.warp_group_dot"})
 """Operations that multiply their first two operands and sum over a common axis."""
 WARP_GROUP_DOT: Final = "ttng.warp_group_dot"
 WARP_GROUP_WAIT: Final = "ttng.warp_group_dot_wait"
+IN_FLIGHT: Final = frozenset({WARP_GROUP_DOT, WARP_GROUP_WAIT})
+"""Operations whose results `wgmma` may still be at work on."""
 
 LOAD: Final = "tt.load"
 STORE: Final = "tt.store"
@@ -54,10 +58,14 @@ DESCRIPTOR_LOAD: Final = "tt.descriptor_load"
 ATOMIC: Final = "tt.atomic_rmw"
 BUFFER_LOAD: Final = "amdg.buffer_load"
 BUFFER_STORE: Final = "amdg.buffer_store"
+GLOBAL_ACCESSES: Final = frozenset({LOAD, STORE, BUFFER_LOAD, BUFFER_STORE})
+"""Accesses of tensors to global memory with a pointer or offset for each element."""
 COPY: Final = "ttg.async_copy_global_to_local"
 LOCAL_ALLOC: Final = "ttg.local_alloc"
 LOCAL_LOAD: Final = "ttg.local_load"
 LOCAL_STORE: Final = "ttg.local_store"
+LOCAL_ACCESSES: Final = frozenset({LOCAL_ALLOC, LOCAL_LOAD, LOCAL_STORE})
+"""Accesses to shared memory, which Triton puts barriers between."""
 LOCAL_DEALLOC: Final = "ttg.local_dealloc"
 MEMORY_INDEX: Final = "ttg.memdesc_index"
 SUBSLICE: Final = "ttg.memdesc_subslice"

@@ -35,7 +35,6 @@ class Facts:
     view: it only gives elements other coordinates.
     in_place: each element of the one operand stays in its register.
     recomputed: a view that is so cheap that it is repeated for each layout.
-    memory_view: the same for a buffer.
 
     Arithmetic
     clocks: of an SM that a warp takes for one register of each lane; None: as many as an addition of floats.
@@ -68,7 +67,6 @@ class Facts:
     view: bool = False
     in_place: bool = False
     recomputed: bool = False
-    memory_view: bool = False
     clocks: float | None = 0.4
     divides: bool = False
     integers: bool = False

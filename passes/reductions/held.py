@@ -35,7 +35,7 @@ from triton_linear.passes.analysis.flow import reached, taken_by, terminator
 from triton_linear.passes.analysis.influence import FLOATS, compared_values, element_of, is_float
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.planning import ctas_of
-from triton_linear.passes.operations.names import REDUCE, SCAN
+from triton_linear.passes.operations.names import COMBINING, REDUCE, SCAN
 from triton_linear.passes.operations.record import Fused
 from triton_linear.passes.operations.table import facts
 from triton_linear.passes.reductions.region import commutes, is_order_free, rounds
@@ -183,7 +183,7 @@ def copies_by_source(ops: Iterable[Operation]) -> dict[Value, list[Value]]:
     for op in ops:
         if facts(op).copies:
             step(op.operands, op.results)
-        elif op.name in (REDUCE, SCAN):
+        elif op.name in COMBINING:
             _into_region(op, step)
         else:
             for number, operand in enumerate(op.operands):

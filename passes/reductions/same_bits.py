@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, operations
-from triton_linear.passes.operations.names import ASSEMBLY, ATOMIC, REDUCE, SCAN
+from triton_linear.passes.operations.names import ASSEMBLY, ATOMIC, COMBINING
 from triton_linear.passes.operations.table import name_of
 from triton_linear.passes.reductions.held import KeptBits
 from triton_linear.passes.reductions.strides import DOTS
@@ -28,7 +28,7 @@ def _deciding(module: Operation) -> Iterator[tuple[str, ...]]:
     kept = KeptBits.among(ops, exact=True)
     for op in ops:
         name = name_of(op)
-        combines = name in (REDUCE, SCAN) and kept.shows_order(op)
+        combines = name in COMBINING and kept.shows_order(op)
         if combines or name in _BY_THREAD or name.endswith(DOTS):
             # A dot adds in the order that its operands' layouts have in registers; in memory they have none.
             yield name, *(str(value.type) for value in (*op.operands, *op.results) if _is_tensor(value))

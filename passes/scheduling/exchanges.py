@@ -11,10 +11,6 @@ from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import facts, name_of
 
-_COMBINES = frozenset({names.REDUCE, names.SCAN})
-_SHARED = frozenset({names.LOCAL_ALLOC, names.LOCAL_LOAD, names.LOCAL_STORE})
-"""Accesses to shared memory, which Triton puts barriers between."""
-
 
 def lets_pass(op: Operation) -> bool:
     """True if a load may come before an operation that comes before it in the block."""
@@ -29,7 +25,7 @@ def is_exchange(op: Operation, looped: bool, pass_: PassRun) -> bool:
     if op.name == names.CONVERT and (looped or ll.PARTIALS not in op.attributes):
         plan = pass_.plans.of(op)
         return plan is None or (isinstance(plan, SharedPlan) and plan.scope != "warp")
-    if op.name in _COMBINES and looped:
+    if op.name in names.COMBINING and looped:
         layout, axis = pass_.layouts.of(op.operands[0].type), op.attributes["axis"].value
         return not isinstance(layout, LinearLayout) or any(basis[axis] for basis in dict(layout.bases)[WARP])
-    return name_of(op) == names.GATHER or (looped and op.name in _SHARED)
+    return name_of(op) == names.GATHER or (looped and op.name in names.LOCAL_ACCESSES)

@@ -15,12 +15,11 @@ from triton_linear.passes.operations.table import named
 
 _VIEWS: Final = frozenset({names.MEMORY_INDEX, names.SUBSLICE, names.MEMORY_TRANS})
 _TIED: Final = frozenset({names.FOR, names.IF, names.YIELD})
-_ACCESSES: Final = frozenset({names.LOCAL_ALLOC, names.LOCAL_LOAD, names.LOCAL_STORE})
 
 
 def is_access(op: Operation) -> bool:
     """Whether an operation moves a tensor between registers and shared memory."""
-    return op.name in _ACCESSES and (op.name != names.LOCAL_ALLOC or len(op.operands) > 0)
+    return op.name in names.LOCAL_ACCESSES and (op.name != names.LOCAL_ALLOC or len(op.operands) > 0)
 
 
 def sides_of(access: Operation) -> tuple[Value, Value]:

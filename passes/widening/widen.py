@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -28,17 +28,10 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS
-from triton_linear.passes.operations.names import AND, BUFFER_LOAD, BUFFER_STORE, LOAD, OR, RESHAPE, STORE
+from triton_linear.passes.operations.names import AND, GLOBAL_ACCESSES, OR, RESHAPE
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.claims import Widened
 
-ACCESSES: Mapping[str, str] = {
-    LOAD: "load",
-    STORE: "store",
-    BUFFER_LOAD: "load",
-    BUFFER_STORE: "store",
-}
-"""Accesses that are made wider, and what they are called."""
 _BITWISE = frozenset({AND, OR, "arith.xori"})
 
 
@@ -68,7 +61,7 @@ class WidenAccesses(Pass):
 
     def __call__(self, op: Operation, pass_: Any) -> bool | None:
         ops = pass_.operations(op)
-        accesses = [inner for inner in ops if inner.name in ACCESSES]
+        accesses = [inner for inner in ops if inner.name in GLOBAL_ACCESSES]
         if not accesses or NUM_WARPS not in op.attributes:
             return False
         axis, table = AxisAnalysis(producers_of(ops)), pass_.layouts
@@ -182,9 +175,8 @@ def _tell(op: Operation, access: GlobalAccess, seen: int, bits: int) -> None:
     if diagnostics.wanted():
         shape = "x".join(map(str, shape_of(_tensors(op)[0].type)))
         before, after = (access.element_bytes << count for count in (seen, bits))
-        diagnostics.remark(
-            op, f"the {ACCESSES[op.name]} of {shape} takes {after} bytes at once instead of {before}"
-        )
+        what = "store" if access.is_store else "load"
+        diagnostics.remark(op, f"the {what} of {shape} takes {after} bytes at once instead of {before}")
 
 
 def _rewritten(choice: _Choice) -> Widened:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from triton_linear.dialect.linear_layout import LANE, LinearLayout
+from triton_linear.passes.operations.names import DOTS
 from triton_linear.tools.explain.anchors import Anchor
 from triton_linear.tools.support.words import vector_of
 
-_DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _FREE = ("noop", "registers")
 # Operations that use a loaded value in a layout that does not suit the load.
@@ -42,13 +42,13 @@ def advice(
             return _load_for(_CONSUMERS[to], source, destination)
         case ("tt.reduce", "tt.store"):
             return "a reduction leaves its result spread as its operand was: reduce over another dimension"
-        case (origin, "tt.store") if origin in _DOTS:
+        case (origin, "tt.store") if origin in DOTS:
             return (
                 "an accumulator is stored by rows: a descriptor store (TMA) brings its own way through memory"
             )
-        case (origin, use) if origin in _DOTS and use in _DOTS:
+        case (origin, use) if origin in DOTS and use in DOTS:
             return "an accumulator is an operand of another dot: in 16 bits it may be one as it lies"
-        case ("tt.load", use) if use in _DOTS:
+        case ("tt.load", use) if use in DOTS:
             return "an operand goes through registers: without arithmetic before the dot it need not"
         case ("tt.call", _) | (_, "tt.call" | "tt.return"):
             return (

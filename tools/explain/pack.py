@@ -20,11 +20,10 @@ from triton_linear.dialect.mlir_adapter import Operation, Value, operations, pro
 from triton_linear.dialect.packing import Packing
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.assignment.shape_change import NAMES, ShapeChange
-from triton_linear.passes.operations.names import CONVERT
+from triton_linear.passes.operations.names import CONVERT, DOTS
 from triton_linear.passes.operations.table import named
 from triton_linear.tools.support.compile import read_module
 
-_DOTS = ("tt.dot", "ttng.warp_group_dot", "tt.dot_scaled")
 _LOADS = ("tt.load", "ttg.local_load")
 _WIDEST = 16
 """Bytes of the widest access."""
@@ -87,7 +86,7 @@ def packings(text: str, name: str) -> list[Packed]:
     producers = producers_of(ops)
     by_load: dict[str, Packed] = {}
     for op in ops:
-        if op.name in _DOTS and _in_loop(op):
+        if op.name in DOTS and _in_loop(op):
             for operand in op.operands:
                 for packed in _packed_loads(operand, producers):
                     by_load.setdefault(f"{packed.line} {packed.type}", packed)
