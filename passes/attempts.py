@@ -16,6 +16,7 @@ from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.conversions.stubs import with_limit
 from triton_linear.passes.framework.planning import situation_of
@@ -90,7 +91,7 @@ class Prepared:
         self, stubs: Mapping[str, Stub], module: Module | None, apart: bool
     ) -> tuple[str, int | None]:
         sparing = self.rewritten.spares_memory
-        found = embed(module or self.module, stubs, self.target, apart=apart, sparing=sparing)
+        found = embed(module or self.module, stubs, Situation.on(self.target), apart=apart, sparing=sparing)
         return found.text, found.budget
 
     def conversions(self, attempt: Attempt | None) -> tuple[DecidedConversion, ...]:

@@ -213,7 +213,7 @@ def embed_plans(ttgir: str, case: Case, chosen: Sequence[Plan | None], target: t
         if plan is None or isinstance(plan, NoOpPlan):
             raise ValueError(f"the stub @{symbol} is forced to a plan that has no code")
         forced[symbol] = replace(stub, plan=plan)
-    return embed(module, forced, target, sparing=prepared.spares_memory).text
+    return embed(module, forced, Situation.on(target), sparing=prepared.spares_memory).text
 
 
 def _described(case: Case, plan: Plan | None, target: targets.Target) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, installed_release
+from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, Release
 from triton_linear.lowering.emit import marks
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.buffers import Buffer, Buffers
@@ -116,13 +116,19 @@ class CallWriter:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
     def __init__(
-        self, target: Target, buffers: Buffers, has_calls: bool, specialized: bool, framed: bool
+        self,
+        target: Target,
+        release: Release,
+        buffers: Buffers,
+        has_calls: bool,
+        specialized: bool,
+        framed: bool,
     ) -> None:
-        self._target = target
+        self._target, self._release = target, release
         self._barrier = BARRIER
         if has_calls:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]
-            if self._barrier == "nvvm.barrier" and installed_release() in BARRIER_0:
+            if self._barrier == "nvvm.barrier" and release in BARRIER_0:
                 self._barrier = "nvvm.barrier0"
         self._cluster_barrier = ALL_WARPS_BARRIER if specialized else ""
         # Asked for once, before any loop: LLVM takes no inline assembly out of one.
@@ -359,7 +365,7 @@ class CallWriter:
     def _mark_value(self, lines: FunctionWriter, struct: str) -> None:
         """Write what marks store: nothing, or what they are known by afterwards."""
         p = lines.prefix
-        if not marks.are_kept(self._target.vendor, installed_release()):
+        if not marks.are_kept(self._target.vendor, self._release):
             lines.define(f"{p}value", f"llvm.mlir.undef : {struct}")
             return
         empty = lines.define(f"{p}empty", f"llvm.mlir.undef : {struct}")
@@ -368,7 +374,7 @@ class CallWriter:
 
     def _first(self) -> str:
         """The index of the row that marks are stored to; they stand for an access to the whole buffer."""
-        if installed_release() not in PARTS_TRACKED:
+        if self._release not in PARTS_TRACKED:
             return "llvm.mlir.constant(0 : i32) : i32"
         text, constraint = ZERO[self._target.vendor]
         return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'

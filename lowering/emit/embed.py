@@ -35,7 +35,7 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, first_of_partition
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED, installed_release
+from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
 from triton_linear.lowering.emit.calls import Call, CallWriter, OwnBuffer
@@ -46,6 +46,7 @@ from triton_linear.lowering.emit.turns import Turn
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target import limits
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
 _CALL = "tt.call"
@@ -76,20 +77,21 @@ class Embedded:
 def embed(
     module: Module,
     stubs: Mapping[str, Stub],
-    target: Target,
+    situation: Situation,
     *,
     apart: bool = True,
     sparing: bool = False,
 ) -> Embedded:
     """The text of `module` with every call of a stub replaced by the code of its plan, and without the stubs.
 
-    `apart` lets scratch take more memory than it must, within the target's budget, where that saves barriers;
+    `apart` lets scratch take more memory than it must, within the GPU's budget, where that saves barriers;
     `sparing` only within what the scratch of others takes anyhow.
 
     Requires: `stubs` has every stub that is called. Ensures: `module` is as it was.
 
     Raises EmbedError where the calls are not found again in the text.
     """
+    target, release = situation.gpu, situation.release
     copy, ops = bridge.without_ll(module)
     program = scratch.NumberedModule(_without(ops, stubs))
     num_warps = module.operation.attributes["ttg.num-warps"].value
@@ -143,9 +145,9 @@ def embed(
     text = bridge.printed(copy)
     lines = _lines(text, calls, places)
     # What regions of some warps, or functions, are handed lies anywhere.
-    sparse = alone and installed_release() in ADDRESSES_COLLECTED and program.has_no_view_between(ALIGNED_BYTES)
+    sparse = alone and release in ADDRESSES_COLLECTED and program.has_no_view_between(ALIGNED_BYTES)
     buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
-    writer = CallWriter(target, buffers, has_calls, specialized, framed=frame is not None)
+    writer = CallWriter(target, release, buffers, has_calls, specialized, framed=frame is not None)
     code = {
         n: writer.code(calls[n], line, homes.get(n), taking.get(n))
         for (n, is_call), line in lines.items()

@@ -9,7 +9,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import RankedTensorType, Type
 from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT, installed_release
+from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT, Release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.planners.tensor_layouts import layouts_for
@@ -35,11 +35,12 @@ class TensorSite:
     is_store: bool
     most: int
 
-    def is_served(self, table: LayoutTable) -> bool:
-        """True if the instruction for the present layout is known; then other layouts can be priced too."""
+    def is_served(self, table: LayoutTable, release: Release) -> bool:
+        """True if this release's instruction for the present layout is known; then other layouts can be priced
+        too."""
         described = memory_of(self.memory)
         return (
-            installed_release() in TENSOR_MEMORY_BY_LAYOUT
+            release in TENSOR_MEMORY_BY_LAYOUT
             and described is not None
             and self.bits <= WORD_BITS
             and isinstance(self.access(table), TensorAccess)

@@ -115,7 +115,7 @@ class AssignLayouts(Planning):
             return None
         costs = AssignmentCosts(situation, scope.warps, apart=self.split_reductions)
         try:
-            graph = build_scope(scope, facts, situation.gpu, kept)
+            graph = build_scope(scope, facts, situation, kept)
             assignment = assign(graph, costs, admits_new=converts)
         except NoLayout as error:
             diagnostics.remark(scope.place, f"layouts are not assigned: {error}")

@@ -13,6 +13,7 @@ from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import PARTITIONS
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.axis import pointee_bytes
@@ -43,12 +44,12 @@ def build(ops: Sequence[Operation], gpu: Target, kept: KeptBits | None = None) -
     `kept`: what must stay so that results keep their bits (`reductions.held`); None: nothing.
     """
     nodes = read(ops)
-    return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), gpu, kept)
+    return build_scope(scopes_of(nodes)[0], Facts.of(nodes, gpu.policy.unknown_trips), Situation.on(gpu), kept)
 
 
-def build_scope(scope: Scope, facts: Facts, gpu: Target, kept: KeptBits | None = None) -> Graph:
+def build_scope(scope: Scope, facts: Facts, situation: Situation, kept: KeptBits | None = None) -> Graph:
     """The problem of one scope of a module; `kept` as for `build`."""
-    return _Builder(scope, facts, gpu, kept).build()
+    return _Builder(scope, facts, situation, kept).build()
 
 
 class _Builder(Draft):
@@ -131,7 +132,7 @@ class _Builder(Draft):
             narrow = cast and operand.bits < widest
             self._require_operand(op, index, group.find(), tie=not narrow)
         group = group.find()
-        clocks = weights.of(op, widest, self.gpu.costs) * frequency
+        clocks = weights.of(op, widest, self.situation.gpu.costs) * frequency
         if clocks:
             group.add_work(((), kind.shape, self._constancy(op.results[0])), clocks)
         for result in op.results:
@@ -258,7 +259,7 @@ class _Builder(Draft):
         """Add an access to tensor memory; False if this package does not model it, or knows no instruction for
         it."""
         site = site_of(op)
-        if site is None or self.facts.clusters or not site.is_served(self.layouts):
+        if site is None or self.facts.clusters or not site.is_served(self.layouts, self.situation.release):
             return False
         values = op.operands if site.is_store else op.results
         index, kind = next((n, value.kind) for n, value in enumerate(values) if value.kind is not None)
@@ -305,7 +306,7 @@ class _Builder(Draft):
             self._require_operand(op, index, group.find(), tie=True)
         group = group.find()
         widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
-        weight = weights.of_region(op, self.gpu.costs)
+        weight = weights.of_region(op, self.situation.gpu.costs)
         group.reductions.append(Reduction(op, axis, widths, weight, frequency, self._stays(op)))
         group.anchors.append(Anchor("reduce across CTAs" if across else "reduce", op))
         for result in op.results:
@@ -325,7 +326,7 @@ class _Builder(Draft):
         """True if a reduction must not be split across warps, whatever its layout."""
         if self._shows_order(reduction) or any(map(self._is_held, reduction.operands)):
             return True
-        return must_stay(reduction.op) is not None
+        return must_stay(reduction.op, self.situation.release) is not None
 
     def _shows_order(self, reduction: OpNode) -> bool:
         """True if results must keep their bits and these depend on the order in which the reduction

@@ -20,7 +20,7 @@ from triton_linear.dialect.encodings.derived import slice_layout
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target import limits
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis import global_memory as memory
 from triton_linear.passes.analysis.clusters import around, blocks_of, part_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess
@@ -125,11 +125,12 @@ class Candidates:
     """What each group of a graph chooses from; the first is what it has."""
 
     graph: Graph
-    lanes: int
     warps: int
-    target: Target
+    situation: Situation
 
     def __post_init__(self) -> None:
+        self.target = self.situation.gpu
+        self.lanes = self.target.lanes.bit_length() - 1
         self.of: dict[Group, list[Candidate]] = {}
         self.asked: set[tuple[Group, LinearLayout, str | None]] = set()
         self.parts: dict[Group, tuple[int, ...] | None] = {}
@@ -152,7 +153,9 @@ class Candidates:
                 self.parts[group] = part_of(present)
                 self._in_cluster = True
             for reduction in group.reductions:
-                taken = scratch_as_triton(self.of[group][0].layout, reduction.axis, reduction.widths)
+                taken = scratch_as_triton(
+                    self.of[group][0].layout, reduction.axis, reduction.widths, self.situation.release
+                )
                 self._most_scratch = max(self._most_scratch, taken)
         by_group: dict[Group, list[Edge]] = {}
         for edge in self.graph.edges:
@@ -232,7 +235,10 @@ class Candidates:
         """Whether a reduction may be done in this layout, by the shared memory that it takes."""
         if not self.target.policy.spares_shared_memory:
             return True
-        return scratch_as_triton(layout, reduction.axis, reduction.widths) <= self._most_scratch
+        return (
+            scratch_as_triton(layout, reduction.axis, reduction.widths, self.situation.release)
+            <= self._most_scratch
+        )
 
     def _is_slow(self, group: Group, part: tuple[int, ...]) -> bool:
         local = group.locals[0][0]

@@ -117,11 +117,11 @@ class AssignmentCosts:
         """What a reduction costs: within threads, by shuffles within warps, and through shared memory between
         warps."""
         what = reductions.Combined(reduction.widths, reduction.weight)
-        priced = within(layout), reduction.axis, what, self.target, self.warps
-        stock = reductions.as_triton(*priced).expected(self.busy)
+        at = within(layout), reduction.axis, what
+        stock = reductions.as_triton(*at, self.situation, self.warps).expected(self.busy)
         if not self.apart or reduction.stays or self.target.policy.spares_shared_memory:
             return stock
-        return min(stock, reductions.apart(*priced).expected(self.busy))
+        return min(stock, reductions.apart(*at, self.target, self.warps).expected(self.busy))
 
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
         """The layout of a value of `shape` that follows from the candidate by `path`; its encoding if that has

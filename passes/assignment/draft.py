@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.addressing import constancy
 from triton_linear.passes.assignment.graph import Constancy, Edge, Graph, Group, Path, Recipe, Use, Work
@@ -34,7 +34,7 @@ class Draft:
 
     scope: Scope
     facts: Facts
-    gpu: Target
+    situation: Situation
     kept: KeptBits | None
     recipes: dict[ValueNode, Recipe] = field(default_factory=dict)
     aliases: dict[ValueNode, ValueNode] = field(default_factory=dict)
@@ -151,10 +151,10 @@ class Draft:
                 clocks.update(self.recipes[value].clocks)
         for result in op.results:
             if result.kind is not None:
-                own = weights.of(op, result.kind.bits, self.gpu.costs)
+                own = weights.of(op, result.kind.bits, self.situation.gpu.costs)
                 behind = {**clocks, op: own} if own else clocks
                 self.recipes[result] = Recipe(result, op, result.kind, frequency, behind)
-                owned = owned or sum(behind.values()) > self.gpu.costs.word
+                owned = owned or sum(behind.values()) > self.situation.gpu.costs.word
         return owned
 
     def _price_requests(self, group: Group) -> None:
@@ -173,7 +173,7 @@ class Draft:
                 continue
             seen.add((value, path))
             recipe = self.recipes[value]
-            clocks = weights.of(recipe.op, recipe.kind.bits, self.gpu.costs) * recipe.frequency
+            clocks = weights.of(recipe.op, recipe.kind.bits, self.situation.gpu.costs) * recipe.frequency
             if clocks:
                 key = path, recipe.kind.shape, self._constancy(value)
                 work[key] = work.get(key, 0.0) + clocks

@@ -103,10 +103,9 @@ class _Search:
     admits_new: bool = True
 
     def __post_init__(self) -> None:
-        target = self.costs.target
-        lanes, warps = target.lanes.bit_length() - 1, self.costs.warps.bit_length() - 1
-        self.policy = target.policy
-        self.candidates = Candidates(self.graph, lanes, warps, target).find()
+        self.policy = self.costs.target.policy
+        warps = self.costs.warps.bit_length() - 1
+        self.candidates = Candidates(self.graph, warps, self.costs.situation).find()
         self.group_prices = {
             group: self._price_group(group, choices) for group, choices in self.candidates.items()
         }

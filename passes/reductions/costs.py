@@ -11,7 +11,7 @@ from math import prod
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
+from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, Release
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.planners.bound import least_cost
@@ -61,7 +61,7 @@ def unpacking(layout: LinearLayout, what: Combined, target: Target) -> Cost:
     return Cost((1 << len(dict(layout.bases)[REGISTER])) * narrow * target.costs.alu)
 
 
-def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, warps: int) -> Cost:
+def as_triton(layout: LinearLayout, axis: int, what: Combined, situation: Situation, warps: int) -> Cost:
     """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
     takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
     all load the results; two barriers. So Triton 3.0, 3.6 and 3.7 do, by their PTX.
@@ -71,6 +71,7 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     as much scratch as there is (`scratch_as_triton`), with a barrier before and behind each; across CTAs those
     are of the cluster, and order all memory.
     """
+    target, release = situation.gpu, situation.release
     found = inside_warps(layout, axis, what, target)
     bases = dict(layout.bases)
     crossing = _crossing(layout, axis)
@@ -79,13 +80,13 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, target: Target, w
     table = target.costs
     left = 1 << sum(1 for basis in bases[REGISTER] if not basis[axis])
     places = _places(layout, axis)
-    if installed_release() in REDUCTIONS_CONVERT:
+    if release in REDUCTIONS_CONVERT:
         copies = sum(1 for basis in bases[LANE] if basis[axis] or not any(basis))
         conversions = 1 if crossing <= copies else 2
         own = _crossing(layout, axis, (WARP,))
         rounds = 0
         for width in what.widths:
-            rounds += (places << own) * _bytes(width) // scratch_as_triton(layout, axis, (width,))
+            rounds += (places << own) * _bytes(width) // scratch_as_triton(layout, axis, (width,), release)
         barriers = conversions * 2 * rounds - 1
         fences = barriers + 1 if any(basis[axis] for basis in bases.get(BLOCK, ())) else 0
         clocks = (
@@ -130,7 +131,7 @@ def agreeing(layout: LinearLayout, what: Combined, target: Target) -> Cost:
     return Cost(registers * what.words * target.costs.shuffle, target.costs.shuffle_wait)
 
 
-def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int]) -> int:
+def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int], release: Release) -> int:
     """Bytes of shared memory that Triton's lowering of a reduction takes: where several warps or CTAs lie along
     the axis, each warp has a partial result for every place of the other dimensions, of each operand.
 
@@ -142,7 +143,7 @@ def scratch_as_triton(layout: LinearLayout, axis: int, widths: Sequence[int]) ->
         return 0
     places = _places(layout, axis)
     partials = [(places << _crossing(layout, axis, (WARP,))) * _bytes(width) for width in widths]
-    if installed_release() not in REDUCTIONS_CONVERT:
+    if release not in REDUCTIONS_CONVERT:
         return sum(partials)
     lanes = sum(1 for basis in bases[LANE] if any(basis) and not basis[axis])
     warps = sum(1 for basis in bases[WARP] if any(basis))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
+from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, Release
 from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.operations.table import named
 
@@ -62,9 +62,10 @@ def _has_flag(op: Operation, name: str) -> bool:
     return name in op.attributes and not str(op.attributes[name]).endswith("<none>")
 
 
-def must_stay(reduction: Operation) -> str | None:
-    """Why a reduction must not be split across warps, as its results would differ; None if they would not."""
-    if installed_release() in REDUCTIONS_CONVERT and not commutes(reduction) and rounds(reduction):
+def must_stay(reduction: Operation, release: Release) -> str | None:
+    """Why a reduction must not be split across warps, as its results would differ with this release of Triton;
+    None if they would not."""
+    if release in REDUCTIONS_CONVERT and not commutes(reduction) and rounds(reduction):
         return "lanes that combine in different orders keep different copies with this Triton"
     return None
 

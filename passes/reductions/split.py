@@ -21,7 +21,7 @@ from itertools import pairwise
 from triton_linear.dialect.encodings import linear_encoding_text, transfer
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
+from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class Split:
 
 
 @lru_cache(maxsize=1024)
-def split(layout: LinearLayout, axis: int) -> Split | str:
-    """Plan the split of a reduction along `axis` of a tensor with this layout; or why a split is not needed or
-    not possible.
+def split(layout: LinearLayout, axis: int, release: Release) -> Split | str:
+    """Plan the split of a reduction along `axis` of a tensor with this layout, for this release of Triton; or
+    why a split is not needed or not possible.
 
     Ensures: the product of the pieces is the size of the axis; in `partials`, neither lanes nor registers lie
     along the axis.
@@ -76,7 +76,7 @@ def split(layout: LinearLayout, axis: int) -> Split | str:
     places = _places(layout, axis)
     if isinstance(places, str):
         return places
-    groups = _groups(places, len(dict(layout.bases).get(LANE, ())))
+    groups = _groups(places, len(dict(layout.bases).get(LANE, ())), release)
     if not any(groups):
         return "no warp has only a part of the axis"
     runs: list[list[int]] = []  # neighbouring bits of one group, from the highest
@@ -130,7 +130,7 @@ def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
     return known if len(known) == len(places) else "the layout does not hold the whole axis"
 
 
-def _groups(places: list[tuple[str, int]], lane_bits: int) -> list[int]:
+def _groups(places: list[tuple[str, int]], lane_bits: int, release: Release) -> list[int]:
     """The group of each bit; bits of one group are reduced together. Group 0 has the bits in registers and
     lanes; then each bit in warps is a group, and each bit in CTAs. Where these are more than a warp has bits of
     lanes, Triton combines what the warps have first, so groups of CTAs come before those of warps.
@@ -138,7 +138,7 @@ def _groups(places: list[tuple[str, int]], lane_bits: int) -> list[int]:
     Before 3.8 Triton's lowering expects the lanes along an axis to be one run of bits, so each further run of
     lane bits is a group of its own; and it combines warps by the bits of the coordinate, not of their number.
     """
-    if installed_release() in REDUCTIONS_CONVERT:
+    if release in REDUCTIONS_CONVERT:
         groups, order = [0] * len(places), [index for _, index in places]
     else:
         lanes = sorted(index for name, index in places if name == LANE)

@@ -18,7 +18,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.partitions import partition_warps
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, REDUCTIONS_CONVERT, installed_release
+from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, REDUCTIONS_CONVERT, Release
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
@@ -114,7 +114,7 @@ class _Run:
         layout = self._layout(op.operands[0])
         if layout is None or len(set(op.operands)) < len(op.operands):
             return
-        found = split(layout, op.attributes["axis"].value)
+        found = split(layout, op.attributes["axis"].value, self.situation.release)
         if isinstance(found, str):
             return
         if op in self.stay:
@@ -131,7 +131,7 @@ class _Run:
         busy = self.situation.busy(warps)
         before, after = (clocks.expected(busy) for clocks in (choice.before, choice.after))
         least = after / (1 - self.situation.gpu.policy.margin)
-        if least >= before and not _is_wrong(op, found):
+        if least >= before and not _is_wrong(op, found, self.situation.release):
             diagnostics.remark(
                 op, f"the reduction stays as it is: {before:.1f} clocks, and {after:.1f} if it is split"
             )
@@ -165,7 +165,7 @@ class _Run:
             elements = tuple(element_of(operand.type) for operand in op.operands)
         except ValueError as error:
             return str(error)
-        if reason := _unfit(op, layout):
+        if reason := _unfit(op, layout, self.situation.release):
             return reason
         own = without_copies(transfer.reduce(layout, found.axis))
         wanted = tuple(tuple(self._wanted(result, own, op)) for result in op.results)
@@ -209,17 +209,17 @@ def _senders(found: Split) -> str:
     return f"{warps} in each of {1 << found.far} CTAs" if found.far else warps
 
 
-def _is_wrong(op: Operation, found: Split) -> bool:
+def _is_wrong(op: Operation, found: Split, release: Release) -> bool:
     """Whether Triton's lowering may reduce wrongly: before 3.8 it takes the lanes along the axis for one run of
     bits, and puts the warps along it in an order that it has to guess for a `#ttg.linear` encoding."""
-    if installed_release() in REDUCTIONS_CONVERT:
+    if release in REDUCTIONS_CONVERT:
         return False
     return found.inside > 1 or "#ttg.linear" in str(op.operands[0].type.encoding)
 
 
-def _unfit(op: Operation, layout: LinearLayout) -> str | None:
-    """What the installed Triton has in its way, None if nothing."""
-    if reason := must_stay(op):
+def _unfit(op: Operation, layout: LinearLayout, release: Release) -> str | None:
+    """What this release of Triton has in its way, None if nothing."""
+    if reason := must_stay(op, release):
         return reason
     type_ = op.operands[0].type
     written = layout_of(str(type_.encoding), tuple(type_.shape))

@@ -82,14 +82,14 @@ def choose(layout: LinearLayout, found: Split, asked: Asked, situation: Situatio
             return part
         return costs.least_of_conversion(part.source, part.result, part.element, target)
 
-    in_triton = costs.as_triton(layout, found.axis, what, target, warps)
+    in_triton = costs.as_triton(layout, found.axis, what, situation, warps)
     before = costs.total([in_triton, *map(price, _conversions(stock, asked))])
     if before is None:
         return "a conversion of its result has no plan"
     busy = situation.busy(warps)
     room = None
     if target.policy.spares_shared_memory:  # partial results take no more than they do as Triton's
-        room = costs.scratch_as_triton(layout, found.axis, [element.bits for element in asked.elements])
+        room = costs.scratch_as_triton(layout, found.axis, what.widths, situation.release)
     bounded = []
     for number, way in enumerate(_ways(found, asked)):
         parts = _parts(way, found, asked, target, room)

@@ -9,6 +9,7 @@ from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT
 from triton_linear.lowering.planners.tensor_layouts import layout_for
 from triton_linear.lowering.planners.tensor_memory import TensorAccess
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.lowering.target.tensor_memory import SHAPES
 from triton_linear.passes.analysis.tensor_memory import TensorSite, site_of, thread_registers
@@ -68,7 +69,7 @@ def test_only_what_is_served_is_offered() -> None:
     module = read_module(write(found).text, bridge.upstream_context(), "k.ttgir")
     gpu = target("cuda:100")
     graph = build(operations(module.operation), gpu)
-    candidates = Candidates(graph, 5, 2, gpu).find()
+    candidates = Candidates(graph, 2, Situation.on(gpu)).find()
     groups = [group for group in graph.groups if group.tensors]
     assert [name for group in groups for name in group.anchor_names] == [
         "tensor memory store",

@@ -9,6 +9,7 @@ import pytest
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.assignment.build import build
@@ -57,7 +58,9 @@ def parsed(text: str) -> Module:
 
 
 def choices(root: Module) -> list[list[Candidate]]:
-    found = Candidates(build(operations(root.operation), target("cuda:90")), 5, 2, target("cuda:90")).find()
+    found = Candidates(
+        build(operations(root.operation), target("cuda:90")), 2, Situation.on(target("cuda:90"))
+    ).find()
     return list(found.values())
 
 
@@ -68,7 +71,7 @@ def assigned(text: str, chosen: tuple[int, ...]) -> Module:
     before = numbering.of(root.operation)
     ops = operations(root.operation)
     graph = build(ops, target("cuda:90"))
-    found = Candidates(graph, 5, 2, target("cuda:90")).find()
+    found = Candidates(graph, 2, Situation.on(target("cuda:90"))).find()
     names: dict[Group, str] = {
         group: given[number].encoding for (group, given), number in zip(found.items(), chosen, strict=True)
     }

@@ -10,6 +10,7 @@ from reductions_support import KINDS, ROWS, asked, module, named, parsed
 
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, InsertionPoint, IntegerAttr, Module, Operation
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.reductions import proof, ways
 from triton_linear.passes.reductions.rewrite import ReductionWriter
@@ -21,7 +22,7 @@ def written(text: str, commutes: bool = True) -> tuple[Module, Operation, list[A
     root = parsed(text)
     (op,) = named(root, "tt.reduce")
     layout = layout_of(str(op.operands[0].type.encoding), tuple(op.operands[0].type.shape))
-    found = split(layout, op.attributes["axis"].value)
+    found = split(layout, op.attributes["axis"].value, installed_release())
     assert isinstance(found, Split)
     names = [str(operand.type.element_type) for operand in op.operands]
     question = replace(asked(layout, found.axis, *names), commutes=commutes)
@@ -130,6 +131,6 @@ def test_the_proof_sees_a_mistake(reduction: Any, mistake: Any, said: str) -> No
 def test_encodings_of_the_way_can_be_written() -> None:
     for kind in KINDS.values():
         for axis in (0, 1):
-            found = split(layout_of(kind, (32, 128)), axis)
+            found = split(layout_of(kind, (32, 128)), axis, installed_release())
             if isinstance(found, Split):
                 assert linear_encoding_text(found.whole).startswith("#ttg.linear<{register = ")

@@ -66,13 +66,13 @@ def splits(draw: st.DrawFn) -> tuple[LinearLayout, int, Split]:
     """Layouts whose reduction along some axis can be taken apart."""
     layout = draw(distributed())
     axis = draw(st.integers(0, len(layout.out_dims) - 1))
-    found = split(layout, axis)
+    found = split(layout, axis, installed_release())
     if isinstance(found, str):
         layout = LinearLayout(
             ((REGISTER, ()), (LANE, ((1, 0),)), (WARP, ((0, 1), (0, 2))), ("block", ())),
             (("dim0", 2), ("dim1", 4)),
         )
-        found = split(layout, axis := 1)
+        found = split(layout, axis := 1, installed_release())
         assert not isinstance(found, str)
     return layout, axis, found
 
@@ -160,7 +160,7 @@ def test_partial_results_are_gathered_so_that_they_reduce_to_the_result(
     ],
 )
 def test_layouts_that_are_not_taken_apart(layout: LinearLayout, axis: int, reason: str) -> None:
-    assert split(layout, axis) == reason
+    assert split(layout, axis, installed_release()) == reason
 
 
 def priced(
@@ -179,7 +179,7 @@ def priced(
 
 def test_conversions_are_planned_of_ways_that_may_be_the_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = layout_of(ROWS, (32, 128))
-    found, question = split(layout, 1), asked(layout, 1, "f32", "i32")
+    found, question = split(layout, 1, installed_release()), asked(layout, 1, "f32", "i32")
     assert isinstance(found, Split)
     planned = []
     plan = costs.of_conversion
@@ -198,7 +198,7 @@ def test_conversions_are_planned_of_ways_that_may_be_the_cheapest(monkeypatch: p
 
 def test_the_cheapest_way_is_taken() -> None:
     layout = layout_of(ROWS, (32, 128))
-    found = split(layout, 1)
+    found = split(layout, 1, installed_release())
     assert isinstance(found, Split)
     question = asked(layout, 1, "f32", "i32")
     choice = ways.choose(layout, found, question, Situation.on(H200), 4)
@@ -206,7 +206,7 @@ def test_the_cheapest_way_is_taken() -> None:
     prices = [priced(way, found, question, H200) for way in ways._ways(found, question)]
     least = min(price.expected(8) for price in prices if price is not None)
     assert choice.after.expected(8) == least < choice.before.expected(8)
-    assert choice.before == as_triton(layout, 1, Combined((32, 32), 1.0), H200, 4)
+    assert choice.before == as_triton(layout, 1, Combined((32, 32), 1.0), Situation.on(H200), 4)
     assert len(prices) == 8
 
 
@@ -285,10 +285,10 @@ def test_on_gpus_that_were_not_measured_it_must_save_more(monkeypatch: pytest.Mo
 def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
     """Three operands that travel as four would."""
     layout = layout_of(ROWS.replace("[4, 8]", "[4, 16]"), (16, 256))
-    found, question = split(layout, 1), asked(layout, 1, "f32", "f32", "f32")
+    found, question = split(layout, 1, installed_release()), asked(layout, 1, "f32", "f32", "f32")
     assert isinstance(found, Split)
     gpu = target("hip:gfx942")
-    room = costs.scratch_as_triton(layout, 1, [element.bits for element in question.elements])
+    room = costs.scratch_as_triton(layout, 1, question.combined.widths, installed_release())
     assert room == 16 * 4 * 3 * 4
     joined = [way for way in ways._ways(found, question) if len(way.packs) == 1]
     assert any(priced(way, found, question, gpu) is not None for way in joined)
@@ -297,7 +297,7 @@ def test_partial_results_take_no_more_lds_than_they_do_as_tritons() -> None:
 
 def test_it_is_said_where_partial_results_have_too_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = layout_of(ROWS.replace("[4, 8]", "[4, 16]"), (16, 256))
-    found, question = split(layout, 1), asked(layout, 1, "f32")
+    found, question = split(layout, 1, installed_release()), asked(layout, 1, "f32")
     assert isinstance(found, Split)
     monkeypatch.setattr(costs, "scratch_as_triton", lambda *_: 4)
     ways.choose.cache_clear()
