@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan, count
 
 Columns = tuple[int, ...]
 
@@ -100,12 +100,8 @@ class GatherPlan:
     def summary(self) -> str:
         """One line for people."""
         packed = f" of {1 << self.packed} packed registers" if self.packed else ""
-        steps = f"{_count(self.shuffles, 'shuffle')}{packed}" if self.moves else "inside the lane"
-        return f"gather: {steps}, {_count(self.selects, 'select')}, {_count(self.permutes, 'permute')}"
+        steps = f"{count(self.shuffles, 'shuffle')}{packed}" if self.moves else "inside the lane"
+        return f"gather: {steps}, {count(self.selects, 'select')}, {count(self.permutes, 'permute')}"
 
 
 AnyGatherPlan = GatherPlan | SharedPlan
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -173,7 +173,7 @@ class ShufflePlan:
     def summary(self) -> str:
         """One line for people."""
         packed = f" of {self.slots} packed registers" if self.slots > 1 else ""
-        return f"{self.kind}: {_count(self.shuffles, 'shuffle')}{packed}, {_count(self.gathers, 'permute')}"
+        return f"{self.kind}: {count(self.shuffles, 'shuffle')}{packed}, {count(self.gathers, 'permute')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,19 +328,25 @@ class SharedPlan:
     def summary(self) -> str:
         """One line for people."""
         sides = [
-            f"{_count(side.accesses, _MATRIX_WORDS.get(side.matrix, 'transposing ') + name)} of "
+            f"{count(side.accesses, _MATRIX_WORDS.get(side.matrix, 'transposing ') + name)} of "
             f"{side.slots * self.element_bytes * 8} bits"
             for name, side in (("store", self.store), ("load", self.load))
         ]
         for where, stage in (("before", self.before), ("after", self.after)):
             if stage is not None:
-                sides.append(f"{_count(stage.shuffles, 'shuffle')} {where}")
-        barriers = _count(self.barriers, "barrier" if self.index is None else f"{self.scope} barrier")
+                sides.append(f"{count(stage.shuffles, 'shuffle')} {where}")
+        barriers = count(self.barriers, "barrier" if self.index is None else f"{self.scope} barrier")
         return f"{self.kind}: {', '.join(sides)}, {barriers}, {self.scratch_bytes} bytes of scratch"
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """A number of things, in words."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def meets_warps(plan: object) -> bool:
+    """True if the code of a plan has barriers of all warps of a CTA, or of a cluster."""
+    return isinstance(plan, SharedPlan) and plan.scope != "warp"
 
 
 Plan = NoOpPlan | RegisterPlan | ShufflePlan | SharedPlan | FreePlan

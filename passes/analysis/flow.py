@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from triton_linear.dialect.mlir_adapter import Block, Operation, Value
+from triton_linear.dialect.mlir_adapter import Attribute, Block, DenseElementsAttr, Operation, Value
 from triton_linear.passes.operations import names
 
 BOUNDS = 3
@@ -62,6 +62,27 @@ def terminated(op: Operation) -> Iterator[Value]:
     for region in op.regions:
         for block in region.blocks:
             yield from terminator(block).operands
+
+
+def maker(value: Value) -> Operation | None:
+    """The operation that gives a value; None for the argument of a block."""
+    return None if isinstance(value.owner, Block) else value.owner.operation
+
+
+def constant(value: Value) -> Attribute | None:
+    """What a constant is, or each element of a constant tensor; None if they differ, and for other values."""
+    op = maker(value)
+    if op is None or op.name != names.CONSTANT:
+        return None
+    attribute: Attribute = op.attributes["value"]
+    if isinstance(attribute, DenseElementsAttr):
+        return attribute.get_splat_value() if attribute.is_splat else None
+    return attribute
+
+
+def is_used(value: Value) -> bool:
+    """Whether anything takes a value."""
+    return next(iter(value.uses), None) is not None
 
 
 def terminator(block: Block) -> Operation:

@@ -10,6 +10,8 @@ the reverse, takes more than moving them one by one often does (`lowering/planne
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from triton_linear.dialect.mlir_adapter import Block, Operation, Value
 from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.framework.layouts import element_of
@@ -39,7 +41,7 @@ def takes_loose_bytes(conversion: Operation) -> bool:
 def gives_loose_bytes(conversion: Operation) -> bool:
     """True if all that uses the result of a conversion is arithmetic on single bytes, other than predicates."""
     result = conversion.results[0]
-    return element_of(result.type).bits == BYTE and _are_all_arithmetic(result)
+    return element_of(result.type).bits == BYTE and _is_used_by_arithmetic(result, all)
 
 
 def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
@@ -63,17 +65,11 @@ def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
     )
 
 
-def _are_all_arithmetic(value: Value) -> bool:
+def _is_used_by_arithmetic(value: Value, how: Callable[[Iterable[bool]], bool] = any) -> bool:
+    """True if arithmetic on integers is among what uses a value; with `all`, if it is all that does."""
     users = [use.owner.operation for use in value.uses]
-    return bool(users) and all(
-        named(user.name).integers or (named(user.name).in_place and _are_all_arithmetic(user.results[0]))
-        for user in users
-    )
-
-
-def _is_used_by_arithmetic(value: Value) -> bool:
-    users = [use.owner.operation for use in value.uses]
-    return any(
-        named(user.name).integers or (named(user.name).in_place and _is_used_by_arithmetic(user.results[0]))
+    return bool(users) and how(
+        named(user.name).integers
+        or (named(user.name).in_place and _is_used_by_arithmetic(user.results[0], how))
         for user in users
     )

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps, warps_of_partitions
 from triton_linear.dialect.records import dataclass
@@ -98,9 +97,9 @@ def _words_at_once(conversion: Operation, table: LayoutTable) -> int:
     """Words that a thread holds at once: of both tensors, or of the larger where registers are renamed."""
     types = conversion.operands[0].type, conversion.results[0].type
     words = [words_of(type_, table) for type_ in types]
-    src, dst = (table.of(type_) for type_ in types)
-    if isinstance(src, LinearLayout) and isinstance(dst, LinearLayout):
-        conv = between_layouts(src, dst)
+    sides = table.both(*types)
+    if not isinstance(sides, str):
+        conv = between_layouts(*sides)
         if any(not isinstance(found, Rejected) for found in (plan_noop(conv), plan_registers(conv))):
             return max(words)
     return sum(words)

@@ -15,6 +15,7 @@ from dataclasses import field
 from triton_linear.dialect import f2
 from triton_linear.dialect.encodings.shared import PARTITION
 from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
+from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.shared_access import Kind
 from triton_linear.lowering.planners.transposing import FORMS
@@ -23,10 +24,27 @@ from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
 from triton_linear.passes.analysis.widths import VECTOR, Bit
+from triton_linear.passes.operations.names import COPY, LOCAL_ACCESSES, LOCAL_ALLOC
+from triton_linear.passes.operations.table import named
 
 LEAST_COPY = 4
 """Bytes of the smallest asynchronous copy (PTX ISA, cp.async)."""
 _WORD = 4
+
+
+def is_access(op: Operation) -> bool:
+    """Whether an operation moves a tensor to shared memory or from it."""
+    return op.name == COPY or (op.name in LOCAL_ACCESSES and (op.name != LOCAL_ALLOC or len(op.operands) > 0))
+
+
+def sides_of(access: Operation) -> tuple[Value, Value]:
+    """What an access has in registers, of a copy the pointers, and what in memory."""
+    known = named(access.name)
+    registers, memory = (
+        access.results[0] if number is None else access.operands[number]
+        for number in (known.at("pointer" if access.name == COPY else "data"), known.at("memory"))
+    )
+    return registers, memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from triton_linear.passes.analysis import weights
 from triton_linear.passes.analysis.axis import pointee_bytes
 from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess, fastest_dimension, is_unplaced
-from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.shared_memory import LocalAccess, is_access, sides_of
 from triton_linear.passes.analysis.tensor_memory import site_of
 from triton_linear.passes.assignment.anchors import LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
 from triton_linear.passes.assignment.draft import Draft
@@ -225,10 +225,9 @@ class _Builder(Draft):
         if op.name in TENSOR_MEMORY:
             return self._tensor_memory(op, frequency)
         operands, is_load = list(op.operands), op.name == names.LOCAL_LOAD
-        if len(operands) < (1 if is_load or op.name == names.LOCAL_ALLOC else 2):
+        if not is_access(op):
             return False
-        tensor = op.results[0] if is_load else operands[0]
-        memory = operands[0] if is_load else operands[1] if len(operands) > 1 else op.results[0]
+        tensor, memory = sides_of(op)
         kind, layout = tensor.kind, self.layouts.of(memory.type)
         if kind is None or not isinstance(layout, LinearLayout) or PADDED in str(memory.type):
             return False
@@ -350,10 +349,8 @@ class _Builder(Draft):
         change, kind = ShapeChange.of(op), op.results[0].kind
         if change is None or kind is None or op.operands[0].kind is None:
             return False
-        operand, result = (self.layouts.of(value.type) for value in (op.operands[0], op.results[0]))
-        if not isinstance(operand, LinearLayout) or not isinstance(result, LinearLayout):
-            return False
-        if change.backward(result) != operand:
+        layouts = self.layouts.both(op.operands[0].type, op.results[0].type)
+        if isinstance(layouts, str) or change.backward(layouts[1]) != layouts[0]:
             return False
         group = self._new_group(kind)
         for value in op.results:

@@ -13,7 +13,7 @@ from dataclasses import field
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan, meets_warps
 from triton_linear.lowering.planners.bound import BoundedSide, Bounds, LowerBound
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
@@ -214,7 +214,7 @@ class AssignmentCosts:
         if selection.plan is None:
             return INFINITE
         clocks = selection.cost.expected(self.busy)
-        if loaded and selection.plan.kind in ("cta-shared", "cluster-shared"):
+        if loaded and meets_warps(selection.plan):
             clocks += self.target.costs.meeting * self.warps
         return clocks
 

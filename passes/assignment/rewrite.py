@@ -22,6 +22,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
 )
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.analysis.flow import is_used
 from triton_linear.passes.assignment.candidates import sliced
 from triton_linear.passes.assignment.graph import Edge, Graph, Group
 from triton_linear.passes.assignment.nodes import OpNode, ValueNode
@@ -173,7 +174,7 @@ class Rewriter:
         while more:  # what is new may be unused because what is old is, and the other way round
             kept = []
             for op, is_new in pending:
-                if any(_is_used(result) for result in op.results):
+                if any(is_used(result) for result in op.results):
                     kept.append((op, is_new))
                     continue
                 if op.name == CONVERT and ll.OWN in op.attributes:
@@ -195,10 +196,6 @@ def _conversion(value: Value) -> Operation | None:
     """The conversion whose result `value` is, or None."""
     op = getattr(value.owner, "operation", None)  # a block has none
     return op if op is not None and op.name == CONVERT else None
-
-
-def _is_used(value: Value) -> bool:
-    return next(iter(value.uses), None) is not None
 
 
 def _is_disposable(op: Operation) -> bool:

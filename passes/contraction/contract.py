@@ -124,7 +124,7 @@ class _Search:
         """Spare a conversion if that pays; gives the conversions that have been dealt with."""
         axis = self.candidates[conversion]
         layouts = self._layouts(conversion)
-        order = aligning(*layouts, axis) if layouts is not None else None
+        order = None if isinstance(layouts, str) else aligning(*layouts, axis)
         if order is None:
             return []
         plans, reasons = [], []
@@ -149,16 +149,13 @@ class _Search:
         )
         return [conversion, *plan.region.ends]
 
-    def _layouts(self, conversion: Operation) -> tuple[LinearLayout, LinearLayout] | None:
-        sides = [self.table.of(value.type) for value in (conversion.operands[0], conversion.results[0])]
-        if isinstance(sides[0], LinearLayout) and isinstance(sides[1], LinearLayout):
-            return sides[0], sides[1]
-        return None
+    def _layouts(self, conversion: Operation) -> tuple[LinearLayout, LinearLayout] | str:
+        return self.table.both(conversion.operands[0].type, conversion.results[0].type)
 
     def _clocks(self, conversion: Operation, order: Order | None, axis: int) -> float:
         """What a conversion costs if its operand is put in an order before; 0 where that is not known."""
         layouts = self._layouts(conversion)
-        if layouts is None:
+        if isinstance(layouts, str):
             return 0.0
         source, wanted = layouts
         if order is not None:

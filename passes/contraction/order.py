@@ -7,8 +7,6 @@ order(i).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 
 Order = tuple[int, ...]
@@ -41,20 +39,6 @@ def shifts(order: Order) -> dict[int, int]:
     for bit, place in enumerate(order):
         masks[place - bit] = masks.get(place - bit, 0) | 1 << bit
     return masks
-
-
-def runs(order: Order) -> Iterator[tuple[int, int, int]]:
-    """Runs of bits that stay next to each other, highest first: the lowest bit of the run, the bit that it
-    moves to, and the length.
-
-    >>> list(runs((0, 2, 3, 1)))
-    [(3, 1, 1), (1, 2, 2), (0, 0, 1)]
-    """
-    high = len(order)
-    for bit in reversed(range(len(order))):
-        if bit == 0 or order[bit] != order[bit - 1] + 1:
-            yield bit, order[bit], high - bit
-            high = bit
 
 
 def aligning(source: LinearLayout, wanted: LinearLayout, axis: int) -> Order | None:

@@ -14,6 +14,7 @@ from dataclasses import field
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.contraction.ties import Invariance, Place, is_pure, ties
 from triton_linear.passes.operations.names import FOR, IF, RANGE, YIELD
 
@@ -47,7 +48,7 @@ class ModuleIndex:
         for region in op.regions:
             for block in region.blocks:
                 self.carried.update((argument, op) for argument in block.arguments)
-                for operand in block.operations[len(block.operations) - 1].operation.operands:
+                for operand in terminator(block).operands:
                     self.users.setdefault(operand, []).append(op)
 
     def maker(self, value: Value) -> Operation | None:

@@ -14,10 +14,12 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.contraction.order import Order, runs, shifts
+from triton_linear.passes.analysis.flow import is_used
+from triton_linear.passes.contraction.order import Order, inverse, shifts
 from triton_linear.passes.contraction.region import Region
 from triton_linear.passes.contraction.ties import ties
 from triton_linear.passes.framework.building import made, shaped, transposed
+from triton_linear.passes.framework.shape_changes import pieces
 from triton_linear.passes.operations.names import (
     AND,
     CONSTANT,
@@ -79,7 +81,7 @@ class Permuter:
     def sweep(self) -> None:
         """Erase originals without uses: their twins took all of them."""
         for op in reversed(self.region.module.ops):
-            if any(result in self._made for result in op.results) and not any(map(_is_used, op.results)):
+            if any(result in self._made for result in op.results) and not any(map(is_used, op.results)):
                 op.erase()
 
     def _inside(self) -> list[Operation]:
@@ -145,13 +147,12 @@ def permuted_range(value: Value, order: Order, ip: InsertionPoint) -> Value:
 def reordered(value: Value, axis: int, order: Order, ip: InsertionPoint) -> Value:
     """Move element i along an axis to order(i), by changes of shape alone."""
     shape = tuple(value.type.shape)
-    groups = list(runs(order))
-    split = (*shape[:axis], *(1 << size for _, _, size in groups), *shape[axis + 1 :])
-    last_first = sorted(range(len(groups)), key=lambda index: -groups[index][1])
+    sizes, swapped = pieces(inverse(order))
+    split = (*shape[:axis], *sizes, *shape[axis + 1 :])
     transposed_axes = (
         *range(axis),
-        *(axis + index for index in last_first),
-        *range(axis + len(groups), len(split)),
+        *(axis + index for index in swapped),
+        *range(axis + len(sizes), len(split)),
     )
     layout = layout_of(str(value.type.encoding), shape)
     apart = transfer.reshape(layout, split)
@@ -170,7 +171,3 @@ def _constant(like: Value, number: int, ip: InsertionPoint) -> Value:
 
 def _binary(name: str, left: Value, right: Value, ip: InsertionPoint) -> Value:
     return made(name, [left, right], left.type, ip, Location.unknown(left.type.context))
-
-
-def _is_used(value: Value) -> bool:
-    return next(iter(value.uses), None) is not None

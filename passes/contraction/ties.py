@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import OpaqueType, Operation, RankedTensorType, Type, Value
 from triton_linear.dialect.records import dataclass
+from triton_linear.passes.analysis.flow import BOUNDS, terminator
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 
@@ -179,18 +180,14 @@ def _dot(op: Operation) -> Ties:
 
 def _loop(op: Operation) -> Ties:
     block = op.regions[0].blocks[0]
-    given = list(op.operands)[3:]
-    yielded = block.operations[len(block.operations) - 1].operation.operands
+    given = list(op.operands)[BOUNDS:]
+    yielded = terminator(block).operands
     carried = zip(given, list(block.arguments)[1:], yielded, op.results, strict=True)
     return Ties([places for values in carried for places in _tie_axes(values)])
 
 
 def _branch(op: Operation) -> Ties:
-    ends = [
-        region.blocks[0].operations[len(region.blocks[0].operations) - 1].operation
-        for region in op.regions
-        if len(region.blocks)
-    ]
+    ends = [terminator(region.blocks[0]) for region in op.regions if len(region.blocks)]
     tied: list[Sequence[Place]] = []
     for index, result in enumerate(op.results):
         tied += _tie_axes([result, *(end.operands[index] for end in ends)])

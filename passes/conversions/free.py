@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
@@ -15,7 +14,7 @@ from triton_linear.lowering.planners.free import plan_free
 from triton_linear.passes.analysis.influence import deciding_values
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
-from triton_linear.passes.framework.layouts import LayoutTable, Unknown
+from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.verifiers import Verifier, every_conversion_is_decided
 from triton_linear.passes.operations.names import CONVERT
 
@@ -74,11 +73,9 @@ def decide(conversion: Operation, deciding: frozenset[Value], table: LayoutTable
 
 def plan_between(source: Type, result: Type, table: LayoutTable) -> FreePlan | NoOpPlan | str:
     """The plan of a free conversion between two types, or why there is none."""
-    known: list[LinearLayout] = []
-    for layout in map(table.of, (source, result)):
-        if isinstance(layout, Unknown | None):
-            return "its operand is no tensor" if layout is None else layout.reason
-        known.append(layout)
+    known = table.both(source, result)
+    if isinstance(known, str):
+        return known
     try:
         element_type(str(source.element_type))
         if Hardware.of(known[0]) == Hardware.of(known[1]):

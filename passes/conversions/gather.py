@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import (
-    Block,
     FlatSymbolRefAttr,
     Operation,
     RankedTensorType,
@@ -24,11 +23,12 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
 from triton_linear.lowering.gather.select import cost_of, select_gather, stock_cost
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan
-from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan
+from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan, meets_warps
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.accumulators import accumulators
+from triton_linear.passes.analysis.flow import maker
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.conversions.declare import Declarations
 from triton_linear.passes.framework import diagnostics, provenance
@@ -46,6 +46,7 @@ from triton_linear.passes.framework.planning import (
 from triton_linear.passes.framework.plans import STOCK, DecidedGather, Plans
 from triton_linear.passes.framework.verifiers import Verifier, every_gather_is_decided
 from triton_linear.passes.operations.names import CALL, CONVERT, GATHER
+from triton_linear.passes.reductions.costs import total
 from triton_linear.passes.reductions.held import HELD, KeptBits, takes_held
 
 _AGREE = "lanes that hold copies are to take that of the same one of them"
@@ -142,10 +143,9 @@ class _Choice:
         """The best way of ours, or why the gather is left to Triton."""
         source, index = gather.operands
         axis = gather.attributes["axis"].value
-        layouts = [self.table.of(value.type) for value in (source, index)]
-        for layout in layouts:
-            if not isinstance(layout, LinearLayout):
-                return "its operand is no tensor" if layout is None else layout.reason
+        layouts = self.table.both(source.type, index.type)
+        if isinstance(layouts, str):
+            return layouts
         try:
             for value in (source, index):
                 element_of(value.type)
@@ -159,8 +159,6 @@ class _Choice:
         if best is None:
             return reasons[0] if reasons else "conversions around it cannot be ours"
         held, asked = layouts
-        assert isinstance(held, LinearLayout)
-        assert isinstance(asked, LinearLayout)
         element = element_of(source.type)
         theirs = stock_cost(held, asked, axis, element, self.situation.gpu, _warps(held))
         staying = self.together(gather, source, index, theirs)
@@ -179,9 +177,10 @@ class _Choice:
         """The ways of ours; `reasons` gets why others are none."""
         own = gather.operands
         for source, index in itertools.product(*(self.origins(value) for value in own)):
-            held, asked = self.table.of(source.type), self.table.of(index.type)
-            if not isinstance(held, LinearLayout) or not isinstance(asked, LinearLayout):
+            layouts = self.table.both(source.type, index.type)
+            if isinstance(layouts, str):
                 continue
+            held, asked = layouts
             element = element_of(source.type)
             plan = select_gather(held, asked, axis, element, self.situation)
             if isinstance(plan, Rejected):
@@ -199,19 +198,18 @@ class _Choice:
 
     def unfit(self, gather: Operation, plan: AnyGatherPlan) -> str | None:
         """Why a gather cannot have this plan where it is; None if it can."""
-        if not isinstance(plan, SharedPlan):
-            return None
-        if self.partial.calls and plan.scope != "warp":
+        if self.partial.calls and meets_warps(plan):
             return CALLS
-        if self.ctas > 1 and self.situation.release not in CLUSTERS_ORDERED:
+        if isinstance(plan, SharedPlan) and self.ctas > 1 and self.situation.release not in CLUSTERS_ORDERED:
             return UNORDERED.format(self.ctas)
         return None
 
     def origins(self, value: Value) -> list[Value]:
         """An operand, and what it was converted from for this gather alone."""
-        if isinstance(value.owner, Block) or value.owner.operation.name != CONVERT:
+        made_by = maker(value)
+        if made_by is None or made_by.name != CONVERT or len(list(value.uses)) > 1:
             return [value]
-        return [value, value.owner.operation.operands[0]] if len(list(value.uses)) == 1 else [value]
+        return [value, made_by.operands[0]]
 
     def together(self, gather: Operation, source: Value, index: Value, cost: Cost) -> Cost | None:
         """`cost` with the conversions around a gather of these values; None where one cannot be told.
@@ -230,22 +228,16 @@ class _Choice:
         kept += [(after, user.results[0].type) for user in users if user.name == CONVERT]
         if before != after and any(user.name != CONVERT for user in users):
             kept.append((after, before))
-        clocks, latency = cost.clocks, cost.latency
-        for start, end in kept:
-            taken = self.conversion(start, end)
-            if taken is None:
-                return None
-            clocks, latency = clocks + taken.clocks, latency + taken.latency
-        return replace(cost, clocks=clocks, latency=latency)
+        return total([cost, *itertools.starmap(self.conversion, kept)])
 
     def conversion(self, start: Type, end: Type) -> Cost | None:
         """What a conversion costs, if it can be ours."""
         if start == end:
             return Cost()
-        held, wanted = self.table.of(start), self.table.of(end)
-        if not isinstance(held, LinearLayout) or not isinstance(wanted, LinearLayout):
+        sides = self.table.both(start, end)
+        if isinstance(sides, str):
             return None
-        selection = select(held, wanted, element_of(start), self.situation)
+        selection = select(*sides, element_of(start), self.situation)
         return None if selection.plan is None else selection.cost
 
 
@@ -298,8 +290,9 @@ class _Stubs:
     def declared(self, gather: Operation, way: _Way, result: Type) -> str:
         """The name of a new stub for a gather."""
         source, index, axis = way.source.type, way.index.type, gather.attributes["axis"].value
-        layouts = [self.choice.table.of(type_) for type_ in (source, index)]
-        held, asked = (each for each in layouts if isinstance(each, LinearLayout))  # or there were no plan
+        layouts = self.choice.table.both(source, index)
+        assert not isinstance(layouts, str)  # or there were no plan
+        held, asked = layouts
         names = [str(type_.element_type) for type_ in (source, index)]
         attributes: dict[str, object] = {
             ll.ELEMENT: StringAttr.get(names[0], gather.context),

@@ -7,7 +7,6 @@ from dataclasses import fields
 from typing import ClassVar
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
@@ -18,6 +17,7 @@ from triton_linear.lowering.plan.plans import (
     Selection,
     SharedPlan,
     ShufflePlan,
+    meets_warps,
 )
 from triton_linear.lowering.planners.loose import additional_instructions
 from triton_linear.lowering.planners.select import select
@@ -33,7 +33,7 @@ from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import PassRun
-from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
+from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import (
     UNORDERED,
     Planning,
@@ -142,27 +142,22 @@ class SelectLowering(Planning):
             return selection
         if selection.plan is None:
             return "; ".join(_reasons(selection))
-        crosses = isinstance(selection.plan, SharedPlan) and selection.plan.scope == CLUSTER
-        if partial.calls and (crosses or selection.plan.kind == "cta-shared"):
+        if partial.calls and meets_warps(selection.plan):
             return CALLS
         return selection
 
     def selection(self, conversion: Operation, situation: Situation, table: LayoutTable) -> Selection | str:
         """What the planners make of a conversion's types, or why they cannot be asked."""
-        sides: list[LinearLayout] = []
-        for type_ in (conversion.operands[0].type, conversion.results[0].type):
-            layout = table.of(type_)
-            if isinstance(layout, Unknown | None):
-                return "its operand is no tensor" if layout is None else layout.reason
-            sides.append(layout)
+        sides = table.both(conversion.operands[0].type, conversion.results[0].type)
+        if isinstance(sides, str):
+            return sides
         try:
             element = element_of(conversion.operands[0].type)
         except ValueError as error:
             return str(error)
         if situation.gpu.vendor == "amd" and (space := element.named_space):
             return f"it moves pointers to the address space {space}, which AMD GPUs have apart"
-        source, destination = sides
-        return select(source, destination, element, situation)
+        return select(*sides, element, situation)
 
 
 def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, table: LayoutTable) -> int:
@@ -173,11 +168,9 @@ def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, ta
         return 0
     if not moves_predicates(conversion):
         return 0
-    source, result = conversion.operands[0].type, conversion.results[0].type
-    src, dst = table.of(source), table.of(result)
-    if not isinstance(src, LinearLayout) or not isinstance(dst, LinearLayout):
-        return 0
-    return additional_instructions(plan, src, dst, element_of(source), gpu)
+    source = conversion.operands[0].type
+    sides = table.both(source, conversion.results[0].type)
+    return 0 if isinstance(sides, str) else additional_instructions(plan, *sides, element_of(source), gpu)
 
 
 def _hand_on(conversion: Operation, axes: AxisAnalysis) -> str | None:

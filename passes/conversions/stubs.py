@@ -15,7 +15,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.gather.select import select_gather
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.plan.plans import FREE, Plan, Rejected, SharedPlan
+from triton_linear.lowering.plan.plans import FREE, FreePlan, Plan, Rejected, meets_warps
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.select import candidates, select
@@ -58,7 +58,7 @@ def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
     if isinstance(stub, GatherStub):
         reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis, stub.element, target)
-    elif stub.plan.kind == FREE:  # gives garbage on purpose
+    elif isinstance(stub.plan, FreePlan):  # gives garbage on purpose
         reason = None
     else:
         reason = refuted(stub.plan, stub.source, stub.destination, stub.element, target)
@@ -85,16 +85,11 @@ def with_limit(stub: Stub, situation: Situation, *, all_warps: bool) -> Stub:
             return stub
         smaller = replace(stub, plan=plan)
     if smaller.plan.scratch_bytes >= stub.plan.scratch_bytes or (
-        _has_cta_barrier(smaller) and not (_has_cta_barrier(stub) or all_warps)
+        meets_warps(smaller.plan) and not (meets_warps(stub.plan) or all_warps)
     ):
         return stub
     check(smaller, situation.gpu)
     return smaller
-
-
-def _has_cta_barrier(stub: Stub) -> bool:
-    """True if the code of a stub has barriers of the whole CTA."""
-    return isinstance(stub.plan, SharedPlan) and stub.plan.scope != "warp"
 
 
 def _read(op: Operation, name: str, target: Target) -> Stub:

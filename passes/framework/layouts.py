@@ -87,6 +87,14 @@ class LayoutTable:
             layout = self.known[type_] = _of_type(type_)
             return layout
 
+    def both(self, one: Type, other: Type) -> tuple[LinearLayout, LinearLayout] | str:
+        """The layouts of two tensors or memory descriptors; or why one of them has none."""
+        first, second = self.of(one), self.of(other)
+        if isinstance(first, LinearLayout) and isinstance(second, LinearLayout):
+            return first, second
+        missing = second if isinstance(first, LinearLayout) else first
+        return missing.reason if isinstance(missing, Unknown) else "its operand is no tensor"
+
 
 def _of_type(type_: Type) -> Layout | None:
     if isinstance(type_, RankedTensorType):

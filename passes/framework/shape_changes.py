@@ -61,6 +61,34 @@ class Moved:
         bit_of = dict(zip(places(self.shape), self.bits, strict=True))
         return Moved(shape, tuple(bit_of[order[axis], bit] for axis, bit in places(shape)))
 
+    def without(self, axis: int) -> tuple[Moved, frozenset[int]]:
+        """What is left once the elements along a dimension have become one, and the old bits along it.
+
+        >>> Moved.nowhere((2, 4)).without(1)
+        (Moved(shape=(2,), bits=(2,)), frozenset({0, 1}))
+        """
+        along = frozenset(old for (at, _), old in zip(places(self.shape), self.bits, strict=True) if at == axis)
+        left = tuple(old for old in self.bits if old not in along)
+        return Moved((*self.shape[:axis], *self.shape[axis + 1 :]), left), along
+
+
+def pieces(came: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How changes of shape permute bits: the sizes of a reshape to a dimension for each run of bits that stay
+    together, and the order of the transpose behind it. `came`: for each bit, lowest first, the bit that it was.
+
+    >>> pieces((1, 2, 0))
+    ((4, 2), (1, 0))
+    """
+    runs: list[list[int]] = []
+    for bit in came:
+        if runs and runs[-1][-1] + 1 == bit:
+            runs[-1].append(bit)
+        else:
+            runs.append([bit])
+    highest_first = sorted(runs, reverse=True)
+    sizes = tuple(1 << len(run) for run in highest_first)
+    return sizes, tuple(highest_first.index(run) for run in reversed(runs))
+
 
 def follow(
     value: Value, source: Value, producers: Mapping[Value, Operation]

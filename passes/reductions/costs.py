@@ -13,7 +13,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, Lin
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, Release
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import Cost
+from triton_linear.lowering.plan.plans import Cost, meets_warps
 from triton_linear.lowering.planners.bound import least_cost
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
@@ -178,8 +178,8 @@ def of_conversion(
     selection = select(source, result, element, situation)
     if selection.plan is None or (room is not None and selection.plan.scratch_bytes > room):
         return None
-    across = selection.plan.kind in ("cta-shared", "cluster-shared")
-    return plus(selection.cost, _meeting(source, situation.gpu)) if across else selection.cost
+    meets = meets_warps(selection.plan)
+    return plus(selection.cost, _meeting(source, situation.gpu)) if meets else selection.cost
 
 
 def least_of_conversion(

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import (
-    Block,
     DenseElementsAttr,
     FloatAttr,
     InsertionPoint,
@@ -20,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import Numbering, attributes_alone
-from triton_linear.passes.analysis.flow import BOUNDS, terminator
+from triton_linear.passes.analysis.flow import BOUNDS, constant, maker, terminator
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.building import made
@@ -135,7 +134,7 @@ def _found(loop: Operation) -> list[Deferred]:
         if len(uses) != 1 or uses[0].owner.operation != yielded or uses[0].operand_number != number:
             continue
         others = [operand for operand in combination.operands if operand != carried]
-        reduction = _maker(others[0]) if len(others) == 1 else None
+        reduction = maker(others[0]) if len(others) == 1 else None
         if reduction is None or reduction.name != REDUCE or reduction.block != body:
             continue
         if _is_sum(loop.operands[BOUNDS + number], combination, reduction) and (made := _cut(reduction)):
@@ -151,10 +150,6 @@ def _cut(reduction: Operation) -> Cut | None:
 def _only_user(value: Value) -> Operation | None:
     uses = list(value.uses)
     return uses[0].owner.operation if len(uses) == 1 else None
-
-
-def _maker(value: Value) -> Operation | None:
-    return None if isinstance(value.owner, Block) else value.owner.operation
 
 
 def _is_sum(given: Value, combination: Operation, reduction: Operation) -> bool:
@@ -175,15 +170,8 @@ def _is_sum(given: Value, combination: Operation, reduction: Operation) -> bool:
 
 def _is_number(value: Value) -> bool:
     """Whether a value is a constant, and no NaN."""
-    maker = _maker(value)
-    if maker is None or maker.name != CONSTANT:
-        return False
-    attribute = maker.attributes["value"]
-    if isinstance(attribute, DenseElementsAttr):
-        if not attribute.is_splat:
-            return False
-        attribute = attribute.get_splat_value()
-    return isinstance(attribute, FloatAttr) and not math.isnan(attribute.value)
+    known = constant(value)
+    return isinstance(known, FloatAttr) and not math.isnan(known.value)
 
 
 def _defer(found: Deferred) -> tuple[dict[Value, Value], dict[Value, Type]]:

@@ -12,53 +12,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from triton_linear.dialect.mlir_adapter import Block, Operation, RankedTensorType, Value
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
+from triton_linear.passes.analysis.flow import constant, maker
 from triton_linear.passes.framework.proofs import NotEquivalent
+from triton_linear.passes.framework.shape_changes import Moved
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import may_reorder
-
-Bit = tuple[int, int]
-"""A dimension of the original tensor and a bit of its coordinate, the lowest is 0. (-1, n) for the dimension
-that a join of packs of n operands makes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known about a value.
 
-    operands: the operands of the reduction whose elements it holds, one for each place of a pack. bits: for
-    each dimension the original bits of its coordinate, the highest first. combined: the bits over which the
-    elements were combined.
+    operands: the operands of the reduction whose elements it holds, one for each place of a pack. moved: the
+    original bit of each bit of an element's number; that which a join of packs of n operands makes is ~n.
+    combined: the original bits over which the elements were combined.
     """
 
     operands: tuple[int, ...]
-    bits: tuple[tuple[Bit, ...], ...]
-    combined: frozenset[Bit] = frozenset()
+    moved: Moved
+    combined: frozenset[int] = frozenset()
 
 
 def check(reduction: Operation, results: Sequence[Value]) -> None:
     """Raise NotEquivalent unless `results` equal the results of `reduction`: in shape, element type and
     elements combined."""
-    known = {value: Known((index,), _original_bits(value)) for index, value in enumerate(reduction.operands)}
-    axis = reduction.attributes["axis"].value
-    rest = tuple(bits for place, bits in enumerate(_original_bits(reduction.operands[0])) if place != axis)
-    whole = frozenset(_original_bits(reduction.operands[0])[axis])
+    whole = Moved.nowhere(reduction.operands[0].type.shape)
+    known = {value: Known((index,), whole) for index, value in enumerate(reduction.operands)}
+    rest, along = whole.without(reduction.attributes["axis"].value)
     for index, (old, new) in enumerate(zip(reduction.results, results, strict=True)):
         derived = _derive(new, reduction, known)
-        if derived != Known((index,), rest, whole):
+        if derived != Known((index,), rest, along):
             raise NotEquivalent(f"result {index} of a reduction would be another, {derived}")
         if _element_type(new) != _element_type(old):
             raise NotEquivalent(f"result {index} of a reduction would be of {_element_type(new)}")
-
-
-def _original_bits(value: Value) -> tuple[tuple[Bit, ...], ...]:
-    """The bits of an operand of the reduction itself: each is its own original."""
-    shape = value.type.shape
-    return tuple(
-        tuple((axis, bit) for bit in reversed(range(size.bit_length() - 1))) for axis, size in enumerate(shape)
-    )
 
 
 def _element_type(value: Value) -> object:
@@ -68,10 +57,9 @@ def _element_type(value: Value) -> object:
 def _derive(value: Value, reduction: Operation, known: dict[Value, Known]) -> Known:
     """What a value holds, derived from the operations that lead to it; `known` is extended."""
     if value not in known:
-        op = value.owner
-        if isinstance(op, Block):
+        op = maker(value)
+        if op is None:
             raise NotEquivalent("a reduction would take an argument that it did not")
-        op = op.operation
         taken = list(op.operands)[:1] if _takes_element_zero(op) else op.operands
         operands = [_derive(operand, reduction, known) for operand in taken]
         for index, result in enumerate(op.results):
@@ -90,15 +78,18 @@ def _derive_result(op: Operation, index: int, operands: list[Known], reduction: 
         case names.GATHER if _takes_element_zero(op):
             return given
         case names.RESHAPE if not may_reorder(op):
-            return replace(given, bits=_regrouped(given.bits, op.results[0].type.shape))
+            return replace(given, moved=given.moved.reshape(op.results[0].type.shape))
         case names.TRANS:
-            return replace(given, bits=tuple(given.bits[axis] for axis in op.attributes["order"]))
+            return replace(given, moved=given.moved.trans(list(op.attributes["order"])))
         case names.JOIN if replace(operands[1], operands=given.operands) == given:
-            pack = ((-1, len(given.operands)),)
-            return replace(given, operands=given.operands + operands[1].operands, bits=(*given.bits, pack))
-        case names.SPLIT if given.bits[-1] == ((-1, len(given.operands) // 2),):
+            moved = Moved((*given.moved.shape, 2), (~len(given.operands), *given.moved.bits))
+            return replace(given, operands=given.operands + operands[1].operands, moved=moved)
+        case names.SPLIT if given.moved.shape[-1:] == (2,) and given.moved.bits[0] == ~(
+            len(given.operands) // 2
+        ):
             half = len(given.operands) // 2
-            return replace(given, operands=given.operands[half * index :][:half], bits=given.bits[:-1])
+            moved, _ = given.moved.without(len(given.moved.shape) - 1)
+            return replace(given, operands=given.operands[half * index :][:half], moved=moved)
         case names.REDUCE:
             return _derive_reduced(op, index, operands, reduction)
     raise NotEquivalent(f"'{op.name}' is no step of a reduction")
@@ -114,32 +105,16 @@ def _derive_reduced(op: Operation, index: int, operands: list[Known], reduction:
         raise NotEquivalent("a reduction would combine elements of another type")
     if not _same_region(op, reduction):
         raise NotEquivalent("a reduction would combine elements by another region")
-    axis = op.attributes["axis"].value
-    bits = (*given.bits[:axis], *given.bits[axis + 1 :])
-    return Known((index,), bits, given.combined | set(given.bits[axis]))
+    moved, along = given.moved.without(op.attributes["axis"].value)
+    return Known((index,), moved, given.combined | along)
 
 
 def _takes_element_zero(op: Operation) -> bool:
     """True if an operation is a gather of element 0 along an axis of one element."""
     if op.name != names.GATHER or op.operands[0].type.shape[op.attributes["axis"].value] != 1:
         return False
-    index = op.operands[1].owner
-    if isinstance(index, Block) or index.operation.name != names.CONSTANT:
-        return False
-    value = index.operation.attributes["value"]
-    return bool(value.is_splat) and value.get_splat_value().value == 0
-
-
-def _regrouped(bits: Sequence[tuple[Bit, ...]], shape: Sequence[int]) -> tuple[tuple[Bit, ...], ...]:
-    row = [bit for group in bits for bit in group]
-    groups = []
-    for size in shape:
-        count = size.bit_length() - 1
-        groups.append(tuple(row[:count]))
-        row = row[count:]
-    if row:
-        raise NotEquivalent("a change of shape loses elements")
-    return tuple(groups)
+    index = constant(op.operands[1])
+    return index is not None and bool(index.value == 0)
 
 
 def _same_region(op: Operation, other: Operation) -> bool:

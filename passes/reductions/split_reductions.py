@@ -22,6 +22,7 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, REDUCTIONS_C
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis import weights
+from triton_linear.passes.analysis.flow import is_used
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
@@ -198,7 +199,7 @@ class _Run:
         for user in [use.owner.operation for use in old.uses]:
             if _converts_beside(user, op):
                 user.operands[0] = new
-        if next(iter(old.uses), None) is not None:
+        if is_used(old):
             old.replace_all_uses_with(converted(new, old.type, InsertionPoint(op), op.location))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.lowering.plan.plans import SharedPlan
+from triton_linear.lowering.plan.plans import meets_warps
 from triton_linear.passes.analysis.effects import computes, is_volatile
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.operations import names
@@ -24,7 +24,7 @@ def is_exchange(op: Operation, looped: bool, pass_: PassRun) -> bool:
     in the body of a loop."""
     if op.name == names.CONVERT and (looped or ll.PARTIALS not in op.attributes):
         plan = pass_.plans.of(op)
-        return plan is None or (isinstance(plan, SharedPlan) and plan.scope != "warp")
+        return plan is None or meets_warps(plan)
     if op.name in names.COMBINING and looped:
         layout, axis = pass_.layouts.of(op.operands[0].type), op.attributes["axis"].value
         return not isinstance(layout, LinearLayout) or any(basis[axis] for basis in dict(layout.bases)[WARP])

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from triton_linear.dialect.mlir_adapter import Attribute, Block, DenseElementsAttr, Operation, Value
+from triton_linear.dialect.mlir_adapter import Attribute, Block, Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
-from triton_linear.passes.analysis.flow import BOUNDS, terminator
+from triton_linear.passes.analysis.flow import BOUNDS, constant, maker, terminator
 from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.operations import names
 
@@ -63,21 +63,21 @@ class _Iteration:
 
     def has(self, load: Operation, other: Value) -> bool:
         """True if `other` is what a load of the body loads in the iteration, if that runs, and nothing else."""
-        ahead = _maker(other)
+        ahead = maker(other)
         if ahead is None or ahead.name != names.LOAD or other.type != load.results[0].type:
             return False
         if attributes_of(ahead) != attributes_of(load) or len(ahead.operands) != max(2, len(load.operands)):
             return False
         pointer, *rest = load.operands
         other_pointer, guard, *others = ahead.operands
-        runs = _maker(guard)
+        runs = maker(guard)
         if rest:
             if runs is None or runs.name != names.SELECT or not _is_false(runs.operands[2]):
                 return False
             others = [runs.operands[1], *others]
-            runs = _maker(runs.operands[0])
+            runs = maker(runs.operands[0])
         elif runs is not None and runs.name == names.SPLAT:
-            runs = _maker(runs.operands[0])
+            runs = maker(runs.operands[0])
         pairs = [(pointer, other_pointer), *zip(rest, others, strict=True)]
         return self.is_condition(runs) and all(self.same(*pair) for pair in pairs)
 
@@ -93,7 +93,7 @@ class _Iteration:
         pending = [(value, other)]
         while pending:
             one, other = pending.pop()
-            op, made = _maker(one), _maker(other)
+            op, made = maker(one), maker(other)
             if one in self.known:
                 if self.known[one] != other:
                     return False
@@ -126,16 +126,7 @@ def _are_alike(one: Operation, other: Operation) -> bool:
     )
 
 
-def _maker(value: Value) -> Operation | None:
-    return None if isinstance(value.owner, Block) else value.owner.operation
-
-
 def _is_false(value: Value) -> bool:
     """True if a mask is constant, and hides all elements."""
-    op = _maker(value)
-    if op is None or op.name != names.CONSTANT:
-        return False
-    constant = op.attributes["value"]
-    if isinstance(constant, DenseElementsAttr):
-        return constant.is_splat and not constant.get_splat_value().value
-    return not constant.value
+    known = constant(value)
+    return known is not None and not known.value

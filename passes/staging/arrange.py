@@ -21,12 +21,12 @@ from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.analysis.residency import Residency
-from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.shared_memory import LocalAccess, is_access, sides_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, swizzle_of
 from triton_linear.passes.framework.planning import Planning, unfit, warps_of
 from triton_linear.passes.operations.names import COPY, LOCAL_ALLOC, LOCAL_LOAD, SUBSLICE
-from triton_linear.passes.staging.owned import Owned, is_access, owned_memory, sides_of
+from triton_linear.passes.staging.owned import Owned, owned_memory
 
 _FIELD = re.compile(r"\b(vec|perPhase|maxPhase|order) = (?:\d+|\[[^\]]*\])")
 _VECTORS: Final = (16, 32, 64, 8, 4)
@@ -156,8 +156,8 @@ class _Choice:
             if op.name == SUBSLICE:
                 sizes = [(memory_of(value.type) or ((),))[0] for value in (op.operands[0], op.results[0])]
                 cuts += zip(owned.views[op.results[0]], *sizes, strict=True)
-            elif op.name == COPY or is_access(op):
-                registers, memory = op.operands[:2] if op.name == COPY else sides_of(op)
+            elif is_access(op):
+                registers, memory = sides_of(op)
                 layout = table.of(registers.type)
                 if not isinstance(layout, LinearLayout) or layout.in_dim_size(LANE) != situation.gpu.lanes:
                     return None

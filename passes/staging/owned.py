@@ -17,21 +17,6 @@ _VIEWS: Final = frozenset({names.MEMORY_INDEX, names.SUBSLICE, names.MEMORY_TRAN
 _TIED: Final = frozenset({names.FOR, names.IF, names.YIELD})
 
 
-def is_access(op: Operation) -> bool:
-    """Whether an operation moves a tensor between registers and shared memory."""
-    return op.name in names.LOCAL_ACCESSES and (op.name != names.LOCAL_ALLOC or len(op.operands) > 0)
-
-
-def sides_of(access: Operation) -> tuple[Value, Value]:
-    """What an access has in registers, and what in memory."""
-    known = named(access.name)
-    registers, memory = (
-        access.results[0] if number is None else access.operands[number]
-        for number in (known.at("data"), known.at("memory"))
-    )
-    return registers, memory
-
-
 @dataclass
 class Owned:
     """Some allocations of swizzled memory, all of whose uses are known.

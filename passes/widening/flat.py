@@ -22,7 +22,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.widths import Bit
 from triton_linear.passes.framework.building import in_layout, made, shaped, transposed
-from triton_linear.passes.framework.shape_changes import places
+from triton_linear.passes.framework.shape_changes import pieces, places
 from triton_linear.passes.operations.names import CONVERT, RESHAPE
 
 
@@ -67,21 +67,13 @@ def flat(layout: LinearLayout, vector: tuple[Bit, ...]) -> Flat:
     bits = places(shape)
     ordered = [bits.index(bit) for bit in vector]
     ordered += [place for place in range(len(bits)) if place not in ordered]
-    runs: list[list[int]] = []
-    for place in ordered:
-        if runs and runs[-1][-1] + 1 == place:
-            runs[-1].append(place)
-        else:
-            runs.append([place])
-    split: tuple[int, ...] = ()
-    order: tuple[int, ...] = ()
     apart = moved = layout
-    if len(runs) > 1:
-        highest_first = sorted(runs, reverse=True)
-        split = tuple(1 << len(run) for run in highest_first)
-        order = tuple(highest_first.index(run) for run in reversed(runs))
+    split, order = pieces(ordered)
+    if len(split) > 1:
         apart = transfer.reshape(layout, split)
         moved = transfer.trans(apart, order)
+    else:
+        split = order = ()
     row = transfer.reshape(moved, (prod(shape),))
     held = dict(row.bases)[REGISTER]
     first = tuple((1 << place,) for place in range(len(vector)))

@@ -11,10 +11,9 @@ from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, Type, Value
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
-from triton_linear.passes.analysis.shared_memory import LocalAccess
+from triton_linear.passes.analysis.shared_memory import LocalAccess, is_access, sides_of
 from triton_linear.passes.framework.layouts import LayoutTable, element_of, memory_of
 from triton_linear.passes.operations.names import COPY
-from triton_linear.passes.staging.owned import is_access, sides_of
 from triton_linear.tools.explain.anchors import loop_depth, sort_of
 from triton_linear.tools.explain.records import AccessFigures, AccessReport, Place, ReductionReport
 from triton_linear.tools.support.words import in_words, short_type
@@ -26,12 +25,12 @@ _PADDED = "#ttg.padded_shared"
 def accesses(ops: Sequence[Operation], target: Target) -> tuple[AccessReport, ...]:
     """All accesses, sorted by loop depth and then by cost, in descending order."""
     table = LayoutTable()
-    reports = [_access(op, table, target) for op in ops if is_access(op) or op.name == COPY]
+    reports = [_access(op, table, target) for op in ops if is_access(op)]
     return tuple(sorted(reports, key=lambda report: report.weight, reverse=True))
 
 
 def _access(op: Operation, table: LayoutTable, target: Target) -> AccessReport:
-    registers, memory = (op.operands[0], op.operands[1]) if op.name == COPY else sides_of(op)
+    registers, memory = sides_of(op)
     figures = _figures(op, registers, memory, table, target)
     return AccessReport(
         Place.of(str(op.location)),
@@ -50,9 +49,10 @@ def _figures(
     op: Operation, registers: Value, memory: Value, table: LayoutTable, target: Target
 ) -> AccessFigures | str:
     """The figures of an access, by the model that layouts are chosen by; or the reason why it has none."""
-    layout, placed, described = table.of(registers.type), table.of(memory.type), memory_of(memory.type)
-    if not isinstance(layout, LinearLayout) or not isinstance(placed, LinearLayout) or described is None:
+    layouts, described = table.both(registers.type, memory.type), memory_of(memory.type)
+    if isinstance(layouts, str) or described is None:
         return "its types have no layouts"
+    layout, placed = layouts
     shape, element, encoding = described
     if op.name == COPY:
         return "how much a copy moves at once depends on its addresses"

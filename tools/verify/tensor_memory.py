@@ -110,9 +110,10 @@ def run_alone(site: TensorSite, warps: int, target: Target, table: LayoutTable) 
 
     Raises ToolError if Triton cannot lower it, and SimulationError if the interpreter cannot run it.
     """
-    registers, memory, described = table.of(site.registers), table.of(site.memory), memory_of(site.memory)
-    if not isinstance(registers, LinearLayout) or not isinstance(memory, LinearLayout) or described is None:
+    layouts, described = table.both(site.registers, site.memory), memory_of(site.memory)
+    if isinstance(layouts, str) or described is None:
         raise SimulationError("its types have no layouts")
+    registers, memory = layouts
     if any(layout.has_in_dim(BLOCK) and layout.in_dim_size(BLOCK) > 1 for layout in (registers, memory)):
         raise SimulationError("the tensor lies across several CTAs")
     text = lower(to_triton(kernel_text(site, warps, target.name)), target.name, "llvm").text("llvm")

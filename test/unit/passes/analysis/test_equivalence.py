@@ -25,6 +25,7 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
     operations,
 )
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.assignment.build import build
@@ -282,7 +283,7 @@ def rewritten(root: Module, choose: Callable[[int], int]) -> tuple[Module, int]:
     warps = root.operation.attributes["ttg.num-warps"].value
     gpu = target(root.operation.attributes["ttg.target"].value)
     graph = build(ops, gpu)
-    found = Candidates(graph, gpu.lanes.bit_length() - 1, warps.bit_length() - 1, gpu).find()
+    found = Candidates(graph, warps.bit_length() - 1, Situation.on(gpu)).find()
     chosen = {group: choices[choose(len(choices))].encoding for group, choices in found.items()}
     Rewriter(graph, ops, chosen).run()
     return root, sum(encoding != group.encoding for group, encoding in chosen.items())

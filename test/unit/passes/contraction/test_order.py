@@ -12,7 +12,8 @@ from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
-from triton_linear.passes.contraction.order import aligning, images, inverse, reordered_layout, runs, shifts
+from triton_linear.passes.contraction.order import aligning, images, inverse, reordered_layout, shifts
+from triton_linear.passes.framework.shape_changes import pieces
 
 orders = st.integers(0, 7).flatmap(lambda bits: st.permutations(range(bits))).map(tuple)
 
@@ -35,13 +36,10 @@ def test_masked_and_shifted_bits_add_up_to_the_order(order: tuple[int, ...]) -> 
 
 
 @given(orders)
-def test_runs_are_the_bits_in_pieces(order: tuple[int, ...]) -> None:
-    pieces = list(runs(order))
-    assert [bit for low, _, size in reversed(pieces) for bit in range(low, low + size)] == list(
-        range(len(order))
-    )
-    for low, place, size in pieces:
-        assert order[low : low + size] == tuple(range(place, place + size))
+def test_pieces_change_places_as_the_bits_do(order: tuple[int, ...]) -> None:
+    sizes, swapped = pieces(inverse(order))
+    numbers = np.arange(1 << len(order)).reshape(sizes or (1,)).transpose(swapped or (0,)).reshape(-1)
+    assert [numbers[image] for image in images(order)] == list(range(1 << len(order)))
 
 
 @st.composite
