@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from triton_linear.tools.diff.compare import Comparison, compare
@@ -12,7 +11,7 @@ from triton_linear.tools.diff.gate import Condition
 from triton_linear.tools.diff.render import as_json, show
 from triton_linear.tools.diff.sides import Side, sides
 from triton_linear.tools.support.backend import vendor_of
-from triton_linear.tools.support.console import WIDTH, opened, trimmed, write_page
+from triton_linear.tools.support.console import present
 from triton_linear.tools.support.errors import Diagnostic, fail
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.progress import status_line
@@ -25,16 +24,10 @@ def run(arguments: argparse.Namespace) -> int:
         vendor_of(arguments.target)
     a, b, rest = sides(arguments.subjects)
     comparison = _comparison(a, b, rest, arguments.target)
-    if arguments.html is not None:
-        names = ", ".join(pair.a.name for pair in comparison.pairs if not pair.same_code) or "the same code"
-        title = f"{names}: {a.words or a.what} and {b.words or b.what}"
-        write_page(arguments.html, title, lambda page: show(page, (a, b), comparison, arguments.all))
-    if arguments.json:
-        print(json.dumps(as_json((a, b), comparison), indent=2))
-    else:
-        console = opened(WIDTH)
-        with trimmed(console):
-            show(console, (a, b), comparison, arguments.all)
+    names = ", ".join(pair.a.name for pair in comparison.pairs if not pair.same_code) or "the same code"
+    title = f"{names}: {a.words or a.what} and {b.words or b.what}"
+    values = as_json((a, b), comparison)
+    present(arguments, title, lambda page: show(page, (a, b), comparison, arguments.all), values)
     failed = False
     for condition in conditions:
         for violation in condition.violations(comparison):

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
 
+from triton_linear.tools.support.errors import overwrite
 from triton_linear.tools.support.isolated import Isolation, Lost
 
 MODULES = ("triton_linear.tools.doctor.warm",)
@@ -99,11 +100,7 @@ _case_logs: list[BinaryIO] = []
 
 def note_case(case: str) -> None:
     """Record the case that is tried next, so that a crash can be attributed to it."""
-    for file in _case_logs:
-        file.seek(0)
-        file.truncate()
-        file.write(case.encode(errors="replace"))
-        file.flush()
+    overwrite(_case_logs, case.encode(errors="replace"))
 
 
 def isolated(function: str, calls: Sequence[tuple[object, ...]], jobs: int, seconds: int = 120) -> Findings:

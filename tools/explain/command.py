@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from triton_linear.tools.explain.collect import explained
@@ -13,7 +12,7 @@ from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import show
 from triton_linear.tools.support.arguments import pipeline_options
-from triton_linear.tools.support.console import WIDTH, opened, trimmed, write_page
+from triton_linear.tools.support.console import present
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
@@ -49,15 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
             printer = Printer(arguments.sources)
             for diagnostic in error.diagnostics or [Diagnostic("error", "the passes failed", name)]:
                 printer.print(diagnostic)
-    if arguments.html is not None:
-        names = ", ".join(name for report in reports for name in report.kernels)
-        write_page(arguments.html, f"{names}: conversions", lambda page: show(page, reports, arguments.top))
-    if arguments.json:
-        print(json.dumps({"modules": [report.as_json() for report in reports]}, indent=2))
-    else:
-        console = opened(WIDTH)
-        with trimmed(console):
-            show(console, reports, arguments.top)
+    names = ", ".join(name for report in reports for name in report.kernels)
+    values = {"modules": [report.as_json() for report in reports]}
+    present(arguments, f"{names}: conversions", lambda page: show(page, reports, arguments.top), values)
     for condition in conditions:
         if condition.holds(reports):
             failed = True

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import io
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +38,19 @@ def opened(width: int = WIDTH_WITHOUT_TERMINAL) -> Console:
     """The console of the standard output, of that width if it is no terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
+
+
+def present(arguments: argparse.Namespace, title: str, shown: Callable[[Console], None], values: Any) -> None:
+    """Print what `shown` prints, or these values with `--json`; and write it as a page where `--html` asks for
+    one."""
+    if arguments.html is not None:
+        write_page(arguments.html, title, shown)
+    if arguments.json:
+        print(json.dumps(values, indent=2))
+    else:
+        console = opened(WIDTH)
+        with trimmed(console):
+            shown(console)
 
 
 def show(console: Console, table: Table) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from cluster_marks import ARRIVE, WAIT, layout, without
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
@@ -27,13 +28,6 @@ from triton_linear.lowering.target.targets import target
 
 GPU = target("cuda:90")
 F32 = element_type("f32")
-ARRIVE, WAIT = "    nvvm.cluster.arrive.relaxed {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
-
-
-def layout(register: list[int], lane: list[int], warp: list[int], block: list[int]) -> LinearLayout:
-    """A layout of one dimension by its columns."""
-    sides = zip((REGISTER, LANE, WARP, BLOCK), (register, lane, warp, block), strict=True)
-    return LinearLayout.from_bases({name: [[c] for c in columns] for name, columns in sides}, ["dim0"])
 
 
 # Two registers, 32 lanes, two warps, two CTAs: the destination's CTAs hold what a lane bit told apart.
@@ -217,12 +211,6 @@ def test_other_ways_do_not_serve() -> None:
     selection = select(HELD, WANTED, F32, Situation.on(target("cuda:80")))
     assert selection.plan is None
     assert "cuda:80 has no clusters" in selection.rejected[0].reason
-
-
-def without(text: str, line: str, number: int) -> str:
-    """The text without the nth of its equal lines, from 0."""
-    parts = text.split(line)
-    return line.join(parts[: number + 1]) + line.join(parts[number + 1 :])
 
 
 @pytest.mark.parametrize("barrier", [0, 1])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from cluster_marks import ARRIVE, WAIT, layout, without
 from gather_cases import Case, across_ctas, emit_gather
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
@@ -29,13 +30,6 @@ from triton_linear.lowering.target.targets import target
 GPU = target("cuda:90")
 F32, I32 = element_type("f32"), element_type("i32")
 GPUS = ["cuda:90", "cuda:100"]
-ARRIVE, WAIT = "    nvvm.cluster.arrive.relaxed {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
-
-
-def layout(register: list[int], lane: list[int], warp: list[int], block: list[int]) -> LinearLayout:
-    """A layout of one dimension by its columns."""
-    sides = zip((REGISTER, LANE, WARP, BLOCK), (register, lane, warp, block), strict=True)
-    return LinearLayout.from_bases({name: [[c] for c in columns] for name, columns in sides}, ["dim0"])
 
 
 # Two registers, 32 lanes, two warps, two CTAs along the axis.
@@ -213,12 +207,6 @@ def test_sectors_of_other_ctas_are_counted() -> None:
     work = work_of_indexed_loads(planned(case_of()), F32, GPU)
     assert work.far_sectors == pytest.approx(2 * 16 * (1 - (1 - 1 / 32) ** 32), rel=0.05)
     assert work.barriers == 2
-
-
-def without(text: str, line: str, number: int) -> str:
-    """The text without the nth of its equal lines, from 0."""
-    parts = text.split(line)
-    return line.join(parts[: number + 1]) + line.join(parts[number + 1 :])
 
 
 @pytest.mark.parametrize("barrier", [0, 1])

@@ -11,11 +11,11 @@ from assign_support import MODULES, path_of
 from attention_kernels import Variation, attention, backward, carried
 from module_equivalence import PASSES, ran, stays_the_same, upstream
 from module_machine import Machine, run
+from wrong_orders import WRONG_ORDERS
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.triton_versions import installed_release
-from triton_linear.passes.contraction import contract, rewrite, ties
+from triton_linear.passes.contraction import contract, ties
 from triton_linear.passes.framework.run import run_passes
 
 
@@ -91,30 +91,7 @@ def _unproved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract.Numbering, "of", lambda *_: ())
 
 
-def _identity(value: Any, order: Any, ip: Any) -> Any:
-    return rewrite._binary("arith.ori", value, value, ip)
-
-
-def _rotated(value: Any, axis: int, order: Any, ip: Any) -> Any:
-    return REORDERED(value, axis, (*order[1:], order[0]), ip)
-
-
-def _without_loads(self: rewrite.Permuter) -> list[Operation]:
-    return [op for op in INSIDE(self) if op.name not in ("tt.load", "ttg.async_copy_global_to_local")]
-
-
-REORDERED = rewrite.reordered
-INSIDE = rewrite.Permuter._inside
-
-
-@pytest.mark.parametrize(
-    ("place", "name", "wrong"),
-    [
-        (rewrite, "permuted_range", _identity),
-        (rewrite, "reordered", _rotated),
-        (rewrite.Permuter, "_inside", _without_loads),
-    ],
-)
+@pytest.mark.parametrize(("place", "name", "wrong"), WRONG_ORDERS)
 @pytest.mark.parametrize("module", ["ampere", "gfx942_causal", "attention_fp8"])
 def test_a_wrong_rewriting_stores_something_else(
     monkeypatch: pytest.MonkeyPatch, place: Any, name: str, wrong: Any, module: str

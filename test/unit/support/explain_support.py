@@ -6,9 +6,12 @@ import json
 import re
 from importlib.resources import files
 
+import pytest
+
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Type
 from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.tools import cli
 
 SCHEMA = json.loads(files("triton_linear.tools.explain").joinpath("schema.json").read_text())
 
@@ -18,6 +21,13 @@ def layout_of(type_: Type) -> LinearLayout:
     layout = LayoutTable().of(type_)
     assert isinstance(layout, LinearLayout)
     return layout
+
+
+def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Status, output and diagnostics of the command."""
+    status = cli.main(["explain", *arguments])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
 
 def shared_bytes(llvm: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from explain_support import SCRIPT
+from explain_support import SCRIPT, explain
 from rich.console import Console, RenderableType
 
 from triton_linear.dialect import bridge
@@ -282,13 +282,6 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
 
 
 # The command
-
-
-def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Status, output and diagnostics of the command."""
-    status = cli.main(["explain", *arguments])
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
 
 
 def test_text_and_the_status_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,13 +13,12 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from explain_support import SCHEMA, layout_of, shared_bytes
+from explain_support import SCHEMA, explain, layout_of, shared_bytes
 
 from bench.whole_kernels import LOWERING, lower_kernel, sink
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import REGISTER
 from triton_linear.lowering.interpreter.counts import Counts
-from triton_linear.tools import cli
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.records import Figures, ModuleReport
@@ -219,13 +218,6 @@ def test_conditions_on_memory_and_reductions() -> None:
     }.items():
         assert Condition.parse(f"{text} == {value}").holds([report]), text
         assert not Condition.parse(f"{text} > {value}").holds([report]), text
-
-
-def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """Status, output and diagnostics of the command."""
-    status = cli.main(["explain", *arguments])
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
 
 
 def test_text_page_and_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,11 @@ import triton
 from assign_support import DATA, path_of
 from bridge_kernels import TARGETS
 from triton.backends.compiler import GPUTarget
+from wrong_orders import WRONG_ORDERS
 
 import triton_linear
 from triton_linear.dialect import bridge, ll
-from triton_linear.dialect.mlir_adapter import Module, Operation, operations
+from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
@@ -123,21 +124,7 @@ def test_what_needs_its_order_keeps_it(old: str, new: str, why: str) -> None:
     assert str(module) == before
 
 
-def _identity(value: Any, order: Any, ip: Any) -> Any:
-    return rewrite._binary("arith.ori", value, value, ip)
-
-
-def _rotated(value: Any, axis: int, order: Any, ip: Any) -> Any:
-    return REORDERED(value, axis, (*order[1:], order[0]), ip)
-
-
-REORDERED = rewrite.reordered
-INSIDE = rewrite.Permuter._inside
 TWIN = rewrite.Permuter._make_twin
-
-
-def _without_loads(self: rewrite.Permuter) -> list[Operation]:
-    return [op for op in INSIDE(self) if op.name not in ("tt.load", "ttg.async_copy_global_to_local")]
 
 
 def _another_value(self: rewrite.Permuter, value: Any) -> Any:
@@ -150,12 +137,7 @@ def _another_value(self: rewrite.Permuter, value: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("place", "name", "wrong"),
-    [
-        (rewrite, "permuted_range", _identity),
-        (rewrite, "reordered", _rotated),
-        (rewrite.Permuter, "_inside", _without_loads),
-        (rewrite.Permuter, "_make_twin", _another_value),
-    ],
+    [*WRONG_ORDERS, (rewrite.Permuter, "_make_twin", _another_value)],
 )
 @pytest.mark.parametrize("module", ["ampere", "gfx942_causal"])
 def test_a_wrong_rewriting_is_caught(
