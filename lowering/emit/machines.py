@@ -72,23 +72,28 @@ ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for a zero that Triton must not fold, and its constraint."""
 
 
+_NO_CLUSTERS = "workgroups do not load from each other's memory"
+_NO_LANES = "there are no instructions that exchange registers with lanes"
+
+
 class InstructionWriter(Protocol):
-    """Writes the instructions of one vendor.
+    """Writes the instructions of one vendor. What a vendor has no instruction for raises ValueError.
 
     bytes_packer: writes the i32 of four i8s that have a register each; None if LLVM does that as well.
     """
 
-    @property
-    def bytes_packer(self) -> Packer | None: ...
+    bytes_packer: Packer | None = None
 
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
 
     def rank(self, writer: FunctionWriter) -> str:
         """The rank of the CTA in its cluster."""
+        raise ValueError(_NO_CLUSTERS)
 
     def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
         """The pointer to the place of `base` in the shared memory of the CTA with this rank."""
+        raise ValueError(_NO_CLUSTERS)
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         """`word` of another lane: of lane number `lane` if it is a value, of the own lane xor `lane` if it is
@@ -101,13 +106,16 @@ class InstructionWriter(Protocol):
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
         """The lane instructions that do a shuffle; None if `shuffle` has to."""
+        return None
 
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
         """`word` of the lane that the lane instruction `move` reads."""
+        raise ValueError(_NO_LANES)
 
     def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
         """Two words after the bit that numbers them and a lane bit have changed places, by lane
         instructions."""
+        raise ValueError(_NO_LANES)
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         """A word whose bytes `selector` picks from two words."""
@@ -122,12 +130,14 @@ class InstructionWriter(Protocol):
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         """An f32 or i32 that may be an accumulator of a matmul, copied to an i32 that any instruction may
         use."""
+        raise ValueError("matmuls leave registers like any others")
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
         """Load `count` words by the matrix instruction `name`."""
 
     def store_matrix(self, writer: FunctionWriter, name: str, address: str, words: Sequence[str]) -> None:
         """Store words by the matrix instruction `name`."""
+        raise ValueError("there are no stores of matrices")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         """Wait for all threads of the scope ("warp", "cta" or "cluster") and see what they wrote."""
@@ -135,16 +145,21 @@ class InstructionWriter(Protocol):
     def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
         """Wait until loads from other CTAs have returned: a barrier of the cluster is none for them. loaded: an
         i32 of each load. Writes nothing if the barrier is Triton's."""
+        raise ValueError(_NO_CLUSTERS)
 
     def arrive(self, writer: FunctionWriter) -> None:
         """The first half of the cluster's barrier: signal arrival. Writes nothing if the barrier is a single
         operation."""
+        raise ValueError(_NO_CLUSTERS)
 
     def wait(self, writer: FunctionWriter) -> None:
         """The second half of the cluster's barrier. Requires: no access to shared memory since `arrive`."""
+        raise ValueError(_NO_CLUSTERS)
 
     def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
-        """Make the compiler issue the loads of all values that are stored next before it waits for any."""
+        """Make the compiler issue the loads of all values that are stored next before it waits for any.
+        LLVM waits by the count of loads in flight, so there may be nothing to write."""
+        return
 
 
 def received(count: int) -> str:
@@ -165,7 +180,7 @@ def _packed_bytes(writer: FunctionWriter, values: Sequence[str]) -> str:
     return writer.op(f"llvm.inline_asm asm_dialect = att {asm} {', '.join(values)} : ({types}) -> {I32}")
 
 
-class _Nvidia:
+class _Nvidia(InstructionWriter):
     """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
 
     bytes_packer: Packer | None = staticmethod(_packed_bytes)
@@ -196,15 +211,6 @@ class _Nvidia:
         if bits < 32:
             return _narrow(writer, f"{SHUFFLE}.{mode}.i32", (everyone, word, where, clamp), bits)
         return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
-
-    def route(self, step: Shuffle) -> tuple[Move, ...] | None:
-        return None
-
-    def move(self, writer: FunctionWriter, word: str, move: Move) -> str:
-        raise ValueError(f"no NVIDIA GPU has {move}")
-
-    def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
-        raise ValueError("no NVIDIA GPU exchanges registers with lanes")
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
         operands, types = ", ".join((low, high, selector)), ", ".join((I32, I32, I32))
@@ -302,14 +308,9 @@ TRANSPOSING = {
 """The intrinsic of each of AMD's transposing loads, and its result type in LLVM."""
 
 
-_NO_CLUSTERS = "AMD's workgroups do not load from each other's memory"
-
-
-class _Amd:
+class _Amd(InstructionWriter):
     """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
     so inside a wave only the compiler needs a fence."""
-
-    bytes_packer: Packer | None = None
 
     def __init__(self, lanes: int = 64, instructions: tuple[str, ...] = ()) -> None:
         self._lanes, self._instructions = lanes, instructions
@@ -319,21 +320,6 @@ class _Amd:
 
     def thread(self, writer: FunctionWriter) -> str:
         return writer.op(f"rocdl.workitem.id.x : {I32}")
-
-    def rank(self, writer: FunctionWriter) -> str:
-        raise ValueError(_NO_CLUSTERS)
-
-    def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
-        raise ValueError(_NO_CLUSTERS)
-
-    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
-        raise ValueError(_NO_CLUSTERS)
-
-    def arrive(self, writer: FunctionWriter) -> None:
-        raise ValueError(_NO_CLUSTERS)
-
-    def wait(self, writer: FunctionWriter) -> None:
-        raise ValueError(_NO_CLUSTERS)
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         if kept:
@@ -403,9 +389,6 @@ class _Amd:
     def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str) -> str:
         return writer.op(f"llvm.select {condition}, {other}, {kept} : i1, {I32}")
 
-    def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
-        raise ValueError("AMD's matmuls leave registers like any others")
-
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
         intrinsic, type_ = TRANSPOSING[name]
         words = vector_type(I32, count)
@@ -414,17 +397,11 @@ class _Amd:
             loaded = writer.op(f"llvm.bitcast {loaded} : {type_} to {words}")
         return split_vector(writer, loaded, I32, count)
 
-    def store_matrix(self, writer: FunctionWriter, name: str, address: str, words: Sequence[str]) -> None:
-        raise ValueError("AMD has no stores of matrices")
-
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect('llvm.fence syncscope("wavefront") acq_rel')
         else:
             writer.wait_for_cta()
-
-    def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
-        pass  # LLVM waits by the count of loads in flight
 
 
 MACHINES: dict[str, InstructionWriter] = {"nvidia": _Nvidia(), "amd": _Amd()}
