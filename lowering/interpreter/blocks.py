@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
-from triton_linear.lowering.interpreter import assembly, ops
+from triton_linear.lowering.interpreter import ops
 from triton_linear.lowering.interpreter.memory import SimulationError
+from triton_linear.lowering.interpreter.parsing import HANDLERS, place_of
 from triton_linear.lowering.interpreter.program import (
     Aggregate,
     Builder,
@@ -26,11 +27,9 @@ from triton_linear.lowering.interpreter.program import (
     leaves,
     scalar_mask,
 )
-from triton_linear.lowering.interpreter.simulate import HANDLERS, place_of
 from triton_linear.lowering.target.targets import Target
 
 _CALL_DEPTH: Final = 16
-_HANDLERS: Final = {**HANDLERS, **assembly.OPERATIONS}
 
 
 @dataclass(slots=True)
@@ -104,7 +103,11 @@ class Compiler:
         self.places: list[ir.Operation] = []
         self.depth = 0
 
-    def compile(self, name: str, given: int) -> FunctionProgram:
+    def compile(self, name: str | None, given: int) -> FunctionProgram:
+        if name is None:
+            if len(self.functions) != 1:
+                raise SimulationError(f"expected one llvm.func, found {len(self.functions)}")
+            (name,) = self.functions
         function = self.functions.get(name)
         if function is None or not function.regions[0].blocks:
             found = ", ".join(self.functions) or "none"
@@ -201,7 +204,7 @@ class Compiler:
                         raise SimulationError("memory that is not shared memory is not interpreted")
                     build.values[op.results[0]] = self._shared()
                 else:
-                    handler = _HANDLERS.get(name)
+                    handler = HANDLERS.get(name)
                     if handler is None:
                         raise SimulationError("the operation is not interpreted")
                     tree = handler(build, op)

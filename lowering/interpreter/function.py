@@ -1,13 +1,21 @@
-"""Runs a whole function of a module in Triton's LLVM dialect, with loops, branches and calls, for every thread
-of a CTA, or of all CTAs of a cluster. (`simulate` runs a single conversion.)
+"""The SIMT interpreter: runs a function in Triton's LLVM dialect, with loops, branches and calls, for every
+thread of a CTA, or of all CTAs of a cluster, in lockstep.
 
+    outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
     outcome = simulate_function(text, "kernel", [registers, 3], target, num_warps=4)
 
-It checks several conversions, reductions and buffers together, which share the bytes of Triton's allocation and
-are ordered by the barriers of Triton's analysis. Arguments are those of the function: the registers of a
-tensor, a number, or None for an undefined one. The pointers that Triton appends are added: shared memory begins
-where scratch does, other memory is undefined. The outcome has the values that the function returns, and those
-that it gives to inline assembly of the text `// sink NAME`.
+The text is parsed by upstream MLIR, its operations become closures once (`blocks`, `program`, handlers in
+`ops`, `casts`, `lanes`, `shared_memory`, `amd`, `matrix` and `assembly`), and those run over numpy arrays of
+shape (trials, threads): every trial is an independent run with other register contents. Shared memory
+(`memory`) checks bounds and alignment and finds races; `counts` counts wavefronts and instructions. Operations
+without a handler and undefined behaviour are refused, with the place in the text.
+
+`simulate` runs the code of one conversion, `simulate_function` a whole kernel: several conversions, reductions
+and buffers together, which share the bytes of Triton's allocation and are ordered by the barriers of Triton's
+analysis. Arguments are those of the function: the registers of a tensor, a number, or None for an undefined
+one. The pointers that Triton appends are added: shared memory begins where scratch does, other memory is
+undefined. The outcome has the values that the function returns, and those that it gives to inline assembly of
+the text `// sink NAME`.
 
 Control flow. If a branch condition is the same in all threads, the branch is followed. If threads diverge, each
 side runs with the other threads inactive, until both meet in the nearest block that postdominates. Inactive
@@ -29,12 +37,12 @@ from triton_linear.lowering.interpreter.blocks import Compiler, FunctionProgram,
 from triton_linear.lowering.interpreter.counts import Counts, costs
 from triton_linear.lowering.interpreter.meetings import Meeting, Phase
 from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
+from triton_linear.lowering.interpreter.parsing import SHARED_BASE, interpreter_context, parsed
 from triton_linear.lowering.interpreter.program import Machine, leaves
-from triton_linear.lowering.interpreter.simulate import SHARED_BASE, interpreter_context, parsed
 from triton_linear.lowering.interpreter.tensor_memory import TensorMemory
 from triton_linear.lowering.target.targets import Target
 
-__all__ = ["FunctionOutcome", "simulate_function"]
+__all__ = ["FunctionOutcome", "simulate", "simulate_function"]
 
 Argument: TypeAlias = Sequence[Bits] | int | None
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -68,9 +76,22 @@ class FunctionOutcome:
         return self.counts.cta_barriers
 
 
+def simulate(
+    function_text: str,
+    registers: Sequence[Bits],
+    target: Target,
+    num_warps: int,
+    shared_bytes: int = 0,
+    *,
+    ctas: int = 1,
+) -> FunctionOutcome:
+    """Run the only function of a module on `registers`, the fields of its first argument."""
+    return simulate_function(function_text, None, [registers], target, num_warps, shared_bytes, ctas=ctas)
+
+
 def simulate_function(
     module_text: str,
-    name: str,
+    name: str | None,
     arguments: Sequence[Argument],
     target: Target,
     num_warps: int,
@@ -81,7 +102,7 @@ def simulate_function(
     ctas: int = 1,
     tensor: TensorMemory | None = None,
 ) -> FunctionOutcome:
-    """Run the function `name` of a module on `arguments`, in a cluster of `ctas` CTAs.
+    """Run the function `name` of a module, or its only one, on `arguments`, in a cluster of `ctas` CTAs.
 
     shared_bytes: by default the module's `ttg.shared`. tensor: tensor memory with the same number of trials;
     the run changes it.

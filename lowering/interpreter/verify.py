@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.interpreter.counts import Counts
-from triton_linear.lowering.interpreter.function import simulate_function
-from triton_linear.lowering.interpreter.memory import Bits
-from triton_linear.lowering.interpreter.simulate import Race, simulate
+from triton_linear.lowering.interpreter.function import simulate, simulate_function
+from triton_linear.lowering.interpreter.memory import Bits, Race
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.target.targets import Target
 

@@ -39,7 +39,7 @@ from triton_linear.lowering.interpreter.memory import (
     SharedMemory,
     SimulationError,
 )
-from triton_linear.lowering.interpreter.simulate import SHARED_BASE, interpreter_context, parsed
+from triton_linear.lowering.interpreter.parsing import SHARED_BASE, interpreter_context, parsed
 from triton_linear.lowering.target.targets import Target
 
 __all__ = ["WarpsOutcome", "simulate_warps"]

@@ -16,8 +16,8 @@ from triton_linear.dialect.linear_layout import BLOCK, REGISTER, WARP
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, RANK, THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.emit.turns import PIECES
-from triton_linear.lowering.interpreter.memory import Bits
-from triton_linear.lowering.interpreter.simulate import Race, simulate
+from triton_linear.lowering.interpreter.function import simulate
+from triton_linear.lowering.interpreter.memory import Bits, Race
 from triton_linear.lowering.plan.stubs import GatherStub, Stub
 from triton_linear.lowering.target.targets import Target
 

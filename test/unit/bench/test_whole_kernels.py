@@ -16,7 +16,7 @@ from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel, registers
 from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.interpreter.function import FunctionOutcome
-from triton_linear.lowering.interpreter.simulate import SimulationError
+from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.target.targets import target as target_called
 
 TARGETS = (

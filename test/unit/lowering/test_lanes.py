@@ -10,7 +10,7 @@ from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import parts_of
 from triton_linear.lowering.emit.text import FunctionWriter
 from triton_linear.lowering.emit.words import WordWriter
-from triton_linear.lowering.interpreter.simulate import simulate
+from triton_linear.lowering.interpreter.function import simulate
 from triton_linear.lowering.target.lanes import native_exchanges
 from triton_linear.lowering.target.steps import Shuffle, Trade
 from triton_linear.lowering.target.targets import target

@@ -19,7 +19,7 @@ from triton_linear.lowering.emit.machines import MACHINES
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse, alternate, shortest
 from triton_linear.lowering.emit.text import SHARED, FunctionWriter
-from triton_linear.lowering.interpreter.simulate import simulate
+from triton_linear.lowering.interpreter.function import simulate
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
 from triton_linear.lowering.planners.conversion import conversion

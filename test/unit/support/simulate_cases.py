@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from triton_linear.lowering.interpreter.simulate import Simulated, simulate
+from triton_linear.lowering.interpreter.function import FunctionOutcome, simulate
 from triton_linear.lowering.target.targets import target
 
 Bits = npt.NDArray[np.uint64]
@@ -41,7 +41,7 @@ def run(
     amd: bool = False,
     num_warps: int = 2,
     shared_bytes: int = 0,
-) -> Simulated:
+) -> FunctionOutcome:
     """Interpret the function."""
     text = function(arguments, body, results)
     return simulate(text, registers, AMD if amd else NVIDIA, num_warps, shared_bytes)

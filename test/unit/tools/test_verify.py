@@ -12,7 +12,7 @@ from plan_machine import random_layout
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.emit.bodies import emit, signature_of
-from triton_linear.lowering.interpreter.simulate import SimulationError
+from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import (
     Verdict,
     element_patterns,
@@ -186,7 +186,7 @@ def test_layouts_must_fit() -> None:
     wide = layout([1, 0], [2, 4, 8, 16, 32], [64], 128)
     with pytest.raises(ValueError, match="the function returns 2 registers, not 4"):
         verify_conversion(SHUFFLED, SOURCE, wide, F32, NVIDIA, 2)
-    with pytest.raises(SimulationError, match="the function takes 2 registers, not 4"):
+    with pytest.raises(SimulationError, match="argument 0 has 2 registers, not 4"):
         verify_conversion(SHUFFLED, wide, BY_LANE, F32, NVIDIA, 2)
 
 

@@ -10,8 +10,7 @@ import pytest
 from simulate_cases import AMD, NVIDIA, Bits
 
 from triton_linear.lowering.interpreter.function import Argument, FunctionOutcome, simulate_function
-from triton_linear.lowering.interpreter.memory import IllegalAccess
-from triton_linear.lowering.interpreter.simulate import SimulationError
+from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
 from triton_linear.lowering.target.targets import target
 
 WORDS = "llvm.mlir.global external @global_smem() {addr_space = 3 : i32} : !llvm.array<0 x i8>\n"

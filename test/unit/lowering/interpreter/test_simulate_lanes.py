@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from simulate_cases import AMD, RDNA, Bits, function, random_registers, run, threads
 
-from triton_linear.lowering.interpreter.simulate import SimulationError, simulate
+from triton_linear.lowering.interpreter.function import simulate
+from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.target.targets import Target
 
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 from simulate_cases import NVIDIA, Bits, function, random_registers, run
 
-from triton_linear.lowering.interpreter.simulate import Simulated, SimulationError, simulate
+from triton_linear.lowering.interpreter.function import FunctionOutcome, simulate
+from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.target.targets import target
 
 WARPS = 2
@@ -107,7 +108,7 @@ def bytes_of(registers: Bits) -> npt.NDArray[np.uint8]:
     return registers.astype("<u4").view(np.uint8)
 
 
-def kinds(outcome: Simulated) -> list[tuple[str, str]]:
+def kinds(outcome: FunctionOutcome) -> list[tuple[str, str]]:
     """Scope and hazard of every race."""
     return [(race.scope, race.hazard) for race in outcome.races]
 

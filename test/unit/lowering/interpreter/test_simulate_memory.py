@@ -11,7 +11,8 @@ import pytest
 from simulate_cases import random_registers, run, threads, width
 
 from triton_linear.lowering.interpreter.counts import wavefronts
-from triton_linear.lowering.interpreter.simulate import Simulated, SimulationError
+from triton_linear.lowering.interpreter.function import FunctionOutcome
+from triton_linear.lowering.interpreter.memory import SimulationError
 
 # Address of thread t's element: %own = smem + t * size. The element that is read: thread t ^ `flip`'s.
 ADDRESSES = """%tid = nvvm.read.ptx.sreg.tid.x : i32
@@ -36,7 +37,7 @@ def exchange(
     before: str = "",
     after: str = "%r0 = llvm.load %theirs : !llvm.ptr<3> -> i32",
     num_warps: int = 2,
-) -> Simulated:
+) -> FunctionOutcome:
     """Every thread stores its i32 and, after `between`, loads that of thread t ^ flip."""
     body = ADDRESSES.format(size=4, flip=flip) + ALL + before
     if amd:
@@ -51,7 +52,7 @@ def exchange(
     return outcome
 
 
-def scopes(outcome: Simulated) -> list[tuple[str, str]]:
+def scopes(outcome: FunctionOutcome) -> list[tuple[str, str]]:
     """Scope and hazard of every race."""
     return [(race.scope, race.hazard) for race in outcome.races]
 
@@ -419,7 +420,7 @@ def test_counts_of_a_run() -> None:
 def test_alignment_splits_an_access() -> None:
     body = (
         ADDRESSES.format(size=16, flip=0)
-        + """%v = llvm.mlir.undef : vector<4xi32>
+        + """%v = llvm.mlir.constant(dense<1> : vector<4xi32>) : vector<4xi32>
     llvm.store %v, %own {alignment = 8 : i64} : vector<4xi32>, !llvm.ptr<3>
     %r0 = llvm.bitcast %a0 : i32 to i32"""
     )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from simulate_cases import function, random_registers
 
+from triton_linear.lowering.interpreter.function import simulate
 from triton_linear.lowering.interpreter.memory import SimulationError
-from triton_linear.lowering.interpreter.simulate import simulate
 from triton_linear.lowering.target.targets import target
 
 CDNA4 = target("hip:gfx950")
