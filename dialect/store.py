@@ -88,7 +88,7 @@ def read_as(name: str, kind: type[Value], text: Callable[[str], str] = str) -> V
     """The instance of a dataclass in an entry; None if there is none, or if its fields have other types. text:
     is applied to each string."""
     try:
-        return cast(Value, _decoded(read(name), kind, text))
+        return cast(Value, decoded(read(name), kind, text))
     except (KeyError, TypeError, ValueError, IndexError):
         return None
 
@@ -111,15 +111,16 @@ def _encoded(value: Any, text: Callable[[str], str]) -> Any:
 _types: Callable[[Any], Mapping[str, Any]] = functools.cache(get_type_hints)
 
 
-def _decoded(value: Any, kind: Any, text: Callable[[str], str]) -> Any:
+def decoded(value: Any, kind: Any, text: Callable[[str], str] = str) -> Any:
+    """The instance of a dataclass, or of the type of a field, that JSON values stand for."""
     if is_dataclass(kind):
         types = _types(kind)
-        return cast(Any, kind)(**{each: _decoded(value[each], types[each], text) for each in types})
+        return cast(Any, kind)(**{each: decoded(value[each], types[each], text) for each in types})
     kinds = get_args(kind)
     if get_origin(kind) is tuple:
-        return tuple([_decoded(each, kinds[0], text) for each in value])
+        return tuple([decoded(each, kinds[0], text) for each in value])
     if NoneType in kinds:
-        return None if value is None else _decoded(value, kinds[0], text)
+        return None if value is None else decoded(value, kinds[0], text)
     if type(value) is not kind:
         raise TypeError(f"{value!r} is no {kind}")
     return text(value) if kind is str else value

@@ -23,6 +23,7 @@ from typing import Final
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.store import decoded
 from triton_linear.dialect.whole_files import write_whole
 
 TRIAL: Final = "TRITON_LINEAR_TRIAL"
@@ -160,18 +161,6 @@ def forget() -> int:
 def _all() -> Iterator[Verdict]:
     for path in sorted(folder().glob("doctor-*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            verdict = _read(path)
+            verdict: Verdict = decoded(json.loads(path.read_text(encoding="utf-8")), Verdict)
             if verdict.file.name == path.name:
                 yield verdict
-
-
-def _read(path: Path) -> Verdict:
-    """Read a verdict. Raises OSError, ValueError, TypeError or KeyError if the file holds none."""
-    data = json.loads(path.read_text(encoding="utf-8"))
-    libraries = tuple(
-        Library(str(seen["path"]), int(seen["size"]), int(seen["modified"])) for seen in data["libraries"]
-    )
-    triton, rules, digest, sources = (str(data[name]) for name in ("triton", "rules", "sha256", "sources"))
-    if not isinstance(data["passed"], bool) or not isinstance(data["quick"], bool):
-        raise ValueError("no verdict")
-    return Verdict(triton, rules, digest, sources, data["passed"], data["quick"], libraries)

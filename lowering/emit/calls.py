@@ -15,7 +15,7 @@ from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, Rele
 from triton_linear.lowering.emit import marks
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.buffers import Buffer, Buffers
-from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
+from triton_linear.lowering.emit.gathers import emit_gather_body, signature_of_gather
 from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition
 from triton_linear.lowering.emit.scratch import Home
@@ -71,11 +71,11 @@ class Call:
     partition: Partition | None
 
     @property
-    def signature(self) -> Signature | GatherSignature:
+    def signature(self) -> Signature:
         """The structs that its code goes between."""
         stub = self.stub
         if isinstance(stub, GatherStub):
-            return GatherSignature.of(stub.plan, stub.element, stub.index_element)
+            return signature_of_gather(stub.plan, stub.element, stub.index_element)
         return signature_of(stub.plan, stub.element)
 
     @property
@@ -194,7 +194,7 @@ class CallWriter:
     def _body(
         self,
         call: Call,
-        signature: Signature | GatherSignature,
+        signature: Signature,
         body: FunctionWriter,
         names: Sequence[str],
         scratch: str,
@@ -204,12 +204,10 @@ class CallWriter:
         """Write the code of a call's plan between its structs, and return the name of its result."""
         stub = call.stub
         if isinstance(stub, GatherStub):
-            assert isinstance(signature, GatherSignature)  # it is that of the stub
             source, index = names
             return emit_gather_body(
                 stub.plan, signature, self._target, body, source, index, scratch, closes=closes
             )
-        assert isinstance(signature, Signature)
         return emit_body(
             stub.plan,
             signature,

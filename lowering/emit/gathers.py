@@ -6,12 +6,11 @@ import functools
 import itertools
 from collections.abc import Iterable
 
-from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.elements import half_of, packed_words, unpacked, width
 from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import Part, Parts, parts_of
 from triton_linear.lowering.emit.shared import emit_trip
-from triton_linear.lowering.emit.text import CLUSTER_SHARED, I32, I64, SHARED, FunctionWriter, struct_type
+from triton_linear.lowering.emit.text import CLUSTER_SHARED, I32, I64, SHARED, FunctionWriter, Signature
 from triton_linear.lowering.emit.words import in_cluster, linear_in_thread
 from triton_linear.lowering.gather.shuffles import lane_shift, multiplier, segments_of
 from triton_linear.lowering.plan.element import ElementType
@@ -20,49 +19,14 @@ from triton_linear.lowering.plan.plans import CLUSTER, Index, SharedPlan
 from triton_linear.lowering.target.targets import Target
 
 
-@dataclass(frozen=True, slots=True)
-class GatherSignature:
-    """The types of a gather: structs of source and index registers, and the struct of result registers."""
-
-    element: str
-    index_element: str
-    source_registers: int
-    index_registers: int
-
-    @staticmethod
-    def of(plan: AnyGatherPlan, element: ElementType, index_element: ElementType) -> GatherSignature:
-        """The signature of the code of `plan`."""
-        return GatherSignature(element.llvm, index_element.llvm, plan.source_registers, len(plan.outputs))
-
-    @property
-    def arguments(self) -> tuple[str, str]:
-        """The types of the arguments."""
-        return self.source, self.index
-
-    @property
-    def result_registers(self) -> int:
-        """Registers of the result."""
-        return self.index_registers
-
-    @property
-    def source(self) -> str:
-        """The type of the struct of source registers."""
-        return struct_type(self.element, self.source_registers)
-
-    @property
-    def index(self) -> str:
-        """The type of the struct of index registers."""
-        return struct_type(self.index_element, self.index_registers)
-
-    @property
-    def result(self) -> str:
-        """The type of the struct of result registers."""
-        return struct_type(self.element, self.index_registers)
+def signature_of_gather(plan: AnyGatherPlan, element: ElementType, index_element: ElementType) -> Signature:
+    """The signature of the code of `plan`."""
+    return Signature(element.llvm, plan.source_registers, len(plan.outputs), index_element.llvm)
 
 
 def emit_gather_body(
     plan: AnyGatherPlan,
-    signature: GatherSignature,
+    signature: Signature,
     target: Target,
     writer: FunctionWriter,
     source: str,
@@ -93,7 +57,7 @@ class _Values:
     """Writes the operations that read the registers of a gather's operands."""
 
     def __init__(
-        self, signature: GatherSignature, target: Target, writer: FunctionWriter, source: str, index: str
+        self, signature: Signature, target: Target, writer: FunctionWriter, source: str, index: str
     ) -> None:
         self.signature, self.target, self.writer = signature, target, writer
         self._source_type, self._index_type = writer.type(signature.source), writer.type(signature.index)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.interpreter.counts import Counts
-from triton_linear.lowering.interpreter.function import simulate, simulate_function
+from triton_linear.lowering.interpreter.function import FunctionOutcome, simulate_function
 from triton_linear.lowering.interpreter.memory import Bits, Race
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.target.targets import Target
@@ -65,10 +65,14 @@ def verify_conversion(
     element: ElementType,
     target: Target,
     num_warps: int,
-    shared_bytes: int = 0,
+    shared_bytes: int | None = 0,
     ctas: Sequence[int] = (0,),
+    *,
+    kernel: str | None = None,
+    sink: str | None = None,
 ) -> Verdict:
-    """Run the function on a tensor laid out by `src` and compare its result with `dst`.
+    """Run the function on a tensor laid out by `src` and compare its result with `dst`. kernel: the name of the
+    function if the module has others. sink: what it gives the result to instead of returning it.
 
     Requires: both layouts map register, lane, warp (and block) onto the same tensor; the function takes a
     struct of one field per source register and returns one of one field per destination register.
@@ -77,23 +81,6 @@ def verify_conversion(
 
     Raises SimulationError if the function cannot be run, ValueError if the layouts do not fit.
     """
-    fed, expected, patterns = _elements_of(src, dst, element, target, num_warps, ctas)
-    registers = list(patterns[:, fed].swapaxes(0, 1))
-    outcome = simulate(function_text, registers, target, num_warps, shared_bytes, ctas=len(ctas))
-    return judge(
-        outcome.values, outcome.undefined, outcome.races, outcome.counts, expected, patterns, element.bits
-    )
-
-
-def _elements_of(
-    src: LinearLayout,
-    dst: LinearLayout,
-    element: ElementType,
-    target: Target,
-    num_warps: int,
-    ctas: Sequence[int] = (0,),
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bits]:
-    """The elements that registers have by either layout in these CTAs, and the patterns of all elements."""
     if src.out_dims != dst.out_dims:
         raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
     fed, expected = (
@@ -101,7 +88,10 @@ def _elements_of(
         for side in (src, dst)
     )
     size = int(np.prod([size for _, size in src.out_dims], dtype=np.int64))
-    return fed, expected, element_patterns(size, element.bits)
+    patterns = element_patterns(size, element.bits)
+    given = [list(patterns[:, fed].swapaxes(0, 1))]
+    outcome = simulate_function(function_text, kernel, given, target, num_warps, shared_bytes, ctas=len(ctas))
+    return judge(outcome, expected, patterns, element.bits, sink)
 
 
 def verify_in_cluster(
@@ -133,37 +123,16 @@ def verify_in_cluster(
     )
 
 
-def verify_kernel(
-    module_text: str,
-    name: str,
-    sink: str,
-    src: LinearLayout,
-    dst: LinearLayout,
-    element: ElementType,
-    target: Target,
-    num_warps: int,
-) -> Verdict:
-    """`verify_conversion` for a kernel after Triton's lowering.
-
-    Requires: its only argument is the tensor, laid out by `src`, and it gives the tensor to `sink`, laid out by
-    `dst`.
-    """
-    fed, expected, patterns = _elements_of(src, dst, element, target, num_warps)
-    outcome = simulate_function(module_text, name, [list(patterns[:, fed].swapaxes(0, 1))], target, num_warps)
-    values, undefined = outcome.sinks[sink]
-    return judge(values, undefined, outcome.races, outcome.counts, expected, patterns, element.bits)
-
-
 def judge(
-    values: Bits,
-    undefined: Bits,
-    races: tuple[Race, ...],
-    counts: Counts,
+    outcome: FunctionOutcome,
     expected: npt.NDArray[np.int64],
     patterns: Bits,
     bits: int,
+    sink: str | None = None,
 ) -> Verdict:
-    """Compare the values of registers with the elements expected in them."""
+    """Compare the values of registers with the elements expected in them. sink: what they were given to; None:
+    they were returned."""
+    values, undefined = (outcome.values, outcome.undefined) if sink is None else outcome.sinks[sink]
     if len(values) != len(expected):
         raise ValueError(f"the function returns {len(values)} registers, not {len(expected)}")
     limit = _FULL >> np.uint64(64 - bits)
@@ -174,7 +143,7 @@ def judge(
         Wrong(int(r), int(t), int(expected[r, t]), bool(undefined[r, t]))
         for r, t in np.argwhere(wrong)[:_REPORTED]
     )
-    return Verdict(wrong.size, int(wrong.sum()), examples, races, counts)
+    return Verdict(wrong.size, int(wrong.sum()), examples, outcome.races, outcome.counts)
 
 
 @functools.lru_cache(maxsize=256)

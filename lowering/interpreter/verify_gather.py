@@ -68,8 +68,7 @@ def verify_gather(
             function_text, symbol, given, target, num_warps, shared_bytes, ctas=len(together)
         )
         expected = _elements(draw, sizes, axis)[asked]
-        found = outcome.values, outcome.undefined, outcome.races, outcome.counts
-        verdicts.append(judge(*found, expected, patterns, element.bits))
+        verdicts.append(judge(outcome, expected, patterns, element.bits))
     wrong = [verdict for verdict in verdicts if not verdict.ok]
     shown = (wrong or verdicts)[0]
     checked, failures = sum(v.checked for v in verdicts), sum(v.wrong for v in verdicts)

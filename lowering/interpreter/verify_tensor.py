@@ -77,9 +77,8 @@ def verify_load(
     whole = _of_part(patterns, memory, registers)
     tensor = TensorMemory(len(patterns), given=words_of(memory, whole, bits))
     outcome = simulate_function(text, name, [], target, warps, trials=len(patterns), tensor=tensor)
-    values, undefined = outcome.sinks[sink]
     expected = held_elements(registers, target.lanes, warps, 0)
-    return judge(values, undefined, outcome.races, outcome.counts, expected, patterns, bits)
+    return judge(outcome, expected, patterns, bits, sink)
 
 
 def verify_store(

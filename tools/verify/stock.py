@@ -18,7 +18,7 @@ from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.interpreter.assembly import SINK
 from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
-from triton_linear.lowering.interpreter.verify import Verdict, verify_kernel
+from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.tools.support import errors
@@ -113,7 +113,9 @@ def check_conversion(source: str, destination: str, warps: int, target_name: str
     except ToolError as error:
         return Finding(FAILS, _with_name(str(error)))
     try:
-        verdict = verify_kernel(lowered, "conversion", "result", src, dst, element_type(name), target, warps)
+        verdict = verify_conversion(
+            lowered, src, dst, element_type(name), target, warps, None, kernel="conversion", sink="result"
+        )
     except IllegalAccess as error:
         return Finding(ILLEGAL, str(error))
     except (SimulationError, ValueError) as error:

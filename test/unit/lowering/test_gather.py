@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from gather_cases import TARGETS, Case, emit_gather, in_cluster, layout, random_gather
 
-from triton_linear.lowering.emit.gathers import GatherSignature
+from triton_linear.lowering.emit.gathers import signature_of_gather
 from triton_linear.lowering.gather.memory import plan_gather_shared, plan_row_major, work_of_indexed_loads
 from triton_linear.lowering.gather.select import cost_of, is_warp_local, select_gather, stock_cost
 from triton_linear.lowering.gather.shuffles import lane_shift, plan_gather, work_of_gather
@@ -29,7 +29,7 @@ CUDA, HIP = target("cuda:90"), target("hip:gfx942")
 
 def run(case: Case, plan: AnyGatherPlan, gpu: Target, seed: int = 0) -> Verdict:
     """What the code of a plan gives."""
-    signature = GatherSignature.of(plan, case.element, case.index_element)
+    signature = signature_of_gather(plan, case.element, case.index_element)
     text = f"module {{\n{emit_gather(plan, signature, gpu)}}}\n"
     sides = case.src, case.index, case.axis, case.element, case.index_element
     return verify_gather(text, "gather", *sides, gpu, case.warps, plan.scratch_bytes, seed=seed)

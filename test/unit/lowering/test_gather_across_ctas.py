@@ -15,7 +15,7 @@ from cluster_marks import ARRIVE, WAIT, layout, without
 from gather_cases import Case, across_ctas, emit_gather
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.emit.gathers import GatherSignature
+from triton_linear.lowering.emit.gathers import signature_of_gather
 from triton_linear.lowering.gather.memory import plan_gather_shared, work_of_indexed_loads
 from triton_linear.lowering.gather.request import OTHER_CTAS, stays_in_cta
 from triton_linear.lowering.interpreter.memory import SimulationError
@@ -52,7 +52,7 @@ def index_of(plan: SharedPlan) -> Index:
 
 
 def code(case: Case, plan: SharedPlan, name: str = "cuda:90") -> str:
-    signature = GatherSignature.of(plan, case.element, case.index_element)
+    signature = signature_of_gather(plan, case.element, case.index_element)
     return f"module {{\n{emit_gather(plan, signature, target(name))}}}\n"
 
 

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.emit.gathers import GatherSignature, emit_gather_body
-from triton_linear.lowering.emit.text import SHARED, FunctionWriter
+from triton_linear.lowering.emit.gathers import emit_gather_body
+from triton_linear.lowering.emit.text import SHARED, FunctionWriter, Signature
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.plan.gathers import AnyGatherPlan
 from triton_linear.lowering.target.targets import Target
@@ -18,7 +18,7 @@ INDICES = ("i8", "i16", "i32", "i64")
 Vector = tuple[int, ...]
 
 
-def emit_gather(plan: AnyGatherPlan, signature: GatherSignature, target: Target, symbol: str = "gather") -> str:
+def emit_gather(plan: AnyGatherPlan, signature: Signature, target: Target, symbol: str = "gather") -> str:
     """The gather as a function: `(source struct, index struct, scratch) -> result struct`.
 
     Its body has the lines that a kernel gets.

@@ -10,7 +10,7 @@ import pytest
 from triton_linear.dialect import encodings
 from triton_linear.dialect.triton_versions import TENSOR_MEMORY_BY_LAYOUT
 from triton_linear.lowering.interpreter.memory import IllegalAccess, SimulationError
-from triton_linear.lowering.interpreter.verify import Verdict, verify_kernel
+from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
 from triton_linear.lowering.interpreter.verify_tensor import elements_in, verify_load, verify_store
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.tensor_layouts import layout_for
@@ -79,7 +79,9 @@ def round_trip(
         assert changed != text
         text = changed
     source, result = (encodings.layout_of(layout, shape) for layout in sides)
-    return verify_kernel(text, "k", "result", source, result, element_type(element), BLACKWELL, warps)
+    return verify_conversion(
+        text, source, result, element_type(element), BLACKWELL, warps, None, kernel="k", sink="result"
+    )
 
 
 @pytest.mark.parametrize("warps", [4, 8])
