@@ -32,7 +32,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from triton_linear.dialect import bridge
-from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation
+from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, first_of_partition
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED
@@ -41,7 +41,6 @@ from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
 from triton_linear.lowering.emit.calls import Call, CallWriter, OwnBuffer
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
-from triton_linear.lowering.emit.transposes import take_what_is_transposed
 from triton_linear.lowering.emit.turns import Turn
 from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import Stub
@@ -317,3 +316,17 @@ def _lines(
         if is_call != (line["result"] is not None) or (is_call and line["symbol"] != calls[n].stub.symbol):
             raise EmbedError(f"operation {n} is not what the text has in its place: {line[0].strip()[:200]}")
     return dict(zip(wanted, lines, strict=True))
+
+
+def take_what_is_transposed(program: scratch.NumberedModule, calls: Iterable[Operation]) -> None:
+    """Replace the operand of each call by the operand of the `tt.trans` before it, which moves no register.
+
+    Up to Triton 3.7, AMD's stage fails to remove a cast from a transpose if a branch takes the transposed
+    value.
+    """
+    if "tt.trans" not in program.names:
+        return
+    producers = producers_of(program.ops)
+    for call in calls:
+        while (view := producers.get(call.operands[0])) is not None and view.name == "tt.trans":
+            call.operands[0] = view.operands[0]

@@ -15,7 +15,6 @@ from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.registers import estimate
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.analysis.widths import are_rows_short
-from triton_linear.passes.assignment.anchors import LOCAL
 from triton_linear.passes.assignment.build import build_scope
 from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import AssignmentCosts
@@ -27,10 +26,10 @@ from triton_linear.passes.assignment.rewrite import Rewriter
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.planning import NO_WARPS, NUM_WARPS, Planning, exact_field
-from triton_linear.passes.operations.names import CONVERT, LOAD, STORE
+from triton_linear.passes.operations.names import CONVERT, COPY, LOAD, LOCAL_ACCESSES, STORE
 from triton_linear.passes.reductions.held import KeptBits
 
-_WORTH_A_LOOK = frozenset({CONVERT, *LOCAL})
+_WORTH_A_LOOK = frozenset({CONVERT, COPY, *LOCAL_ACCESSES})
 """Operations without one of which there is nothing to gain, unless rows are short. Then layouts change for
 wider accesses alone, and no conversion comes."""
 

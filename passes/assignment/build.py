@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.dialect.linear_layout import LinearLayout
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.partitions import PARTITIONS
 from triton_linear.lowering.target.situation import Situation
@@ -21,7 +21,7 @@ from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess, fastest_dimension, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess, is_access, sides_of
 from triton_linear.passes.analysis.tensor_memory import site_of
-from triton_linear.passes.assignment.anchors import LOCAL, ON_CHIP, PADDED, TENSOR_MEMORY, sees_vectors
+from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.draft import Draft
 from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Reduction
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
@@ -35,6 +35,19 @@ from triton_linear.passes.reductions.held import KeptBits
 from triton_linear.passes.reductions.region import must_stay
 
 _UNTIED = frozenset({"tt.assert"})
+_PADDED = "#ttg.padded_shared"
+_VECTORS = "contiguity"
+_LOCAL = {
+    names.LOCAL_ALLOC: "local store",
+    names.LOCAL_STORE: "local store",
+    names.LOCAL_LOAD: "local load",
+    names.COPY: "copy",
+}
+_TENSOR_MEMORY = {
+    names.TENSOR_LOAD: "tensor memory load",
+    **dict.fromkeys((names.TENSOR_STORE, names.TENSOR_ALLOC), "tensor memory store"),
+}
+"""Operations that access shared or tensor memory, and the names of their anchors in remarks."""
 
 
 def build(ops: Sequence[Operation], gpu: Target, kept: KeptBits | None = None) -> Graph:
@@ -82,7 +95,7 @@ class _Builder(Draft):
             self._load(op, frequency)
         elif name == names.STORE and self._takes_tensors(op):
             self._store(op, frequency)
-        elif name in ON_CHIP and self._local(op, frequency):
+        elif (name in _LOCAL or name in _TENSOR_MEMORY) and self._local(op, frequency):
             pass
         elif name == names.REDUCE:
             self._reduce(op, frequency)
@@ -222,27 +235,27 @@ class _Builder(Draft):
 
     def _local(self, op: OpNode, frequency: float) -> bool:
         """Add an access to shared or tensor memory; False if this package does not model the access."""
-        if op.name in TENSOR_MEMORY:
+        if op.name in _TENSOR_MEMORY:
             return self._tensor_memory(op, frequency)
         operands, is_load = list(op.operands), op.name == names.LOCAL_LOAD
         if not is_access(op):
             return False
         tensor, memory = sides_of(op)
         kind, layout = tensor.kind, self.layouts.of(memory.type)
-        if kind is None or not isinstance(layout, LinearLayout) or PADDED in str(memory.type):
+        if kind is None or not isinstance(layout, LinearLayout) or _PADDED in str(memory.type):
             return False
         copied = None
         size = kind.type.memory_bytes
         if op.name == names.COPY:
             copied = self._global_side(op, operands[2] if len(operands) > 2 else None, is_store=False)
             size = copied.element_bytes
-            if not sees_vectors(op, kind, copied):
+            if not _sees_vectors(op, kind, copied):
                 return False
         local = LocalAccess.of(layout, kind.shape, size, not is_load, copied)
         if local is None:
             return False
         group = self._new_group(kind)
-        group.anchors.append(Anchor(LOCAL[op.name], op))
+        group.anchors.append(Anchor(_LOCAL[op.name], op))
         group.locals.append((local, frequency))
         if copied is not None:
             group.accesses.append((copied, frequency))
@@ -263,7 +276,7 @@ class _Builder(Draft):
         values = op.operands if site.is_store else op.results
         index, kind = next((n, value.kind) for n, value in enumerate(values) if value.kind is not None)
         group = self._new_group(kind)
-        group.anchors.append(Anchor(TENSOR_MEMORY[op.name], op))
+        group.anchors.append(Anchor(_TENSOR_MEMORY[op.name], op))
         group.tensors.append((site, frequency))
         if site.is_store:
             self._require_operand(op, index, group)
@@ -365,3 +378,15 @@ class _Builder(Draft):
             kind = operand.kind
             if kind is not None:
                 self._require_operand(op, index, self._new_group(kind), tie=True)
+
+
+def _sees_vectors(op: OpNode, kind: Kind, copied: GlobalAccess) -> bool:
+    """True if the axis analysis confirms the vector length that the copy's `contiguity` states and Triton
+    trusts."""
+    attributes = op.attributes
+    if _VECTORS not in attributes:
+        return True
+    layout = layout_of(kind.encoding, kind.shape)
+    registers = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
+    stated = min(attributes[_VECTORS].value, VECTOR // copied.element_bytes)
+    return bool(1 << copied.vector_bits(registers) >= stated)
