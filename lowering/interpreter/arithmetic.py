@@ -15,35 +15,13 @@ import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
-from triton_linear.lowering.interpreter.ops import Handler, each_slot, signed
+from triton_linear.lowering.interpreter.ops import Handler, computed, each_slot, signed
 from triton_linear.lowering.interpreter.program import Builder, Machine, Tree, scalar_mask
 
 Floats: TypeAlias = npt.NDArray[Any]
 _HALF: Final = np.uint64(16)
 _FORMATS: Final[dict[str, type]] = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "f64": np.float64}
 _CARRIERS: Final = {16: np.uint16, 32: np.uint32, 64: np.uint64}
-
-
-def _each(function: Callable[..., Bits], bits: int, kind: str) -> Callable[[Builder, list[Tree]], Tree]:
-    """Apply a function of bit patterns to corresponding slots; results of `bits` bits."""
-
-    def on(build: Builder, operands: list[Tree]) -> Tree:
-        def one(*slots: int) -> int:
-            d = build.new()
-            build.alu[kind] += 1
-
-            def step(machine: Machine) -> None:
-                with np.errstate(all="ignore"):
-                    machine.values[d] = function(*(machine.values[slot] for slot in slots))
-                if machine.undefined:
-                    machine.taint(d, bits, *slots)
-
-            build.emit(step)
-            return d
-
-        return each_slot(operands, one)
-
-    return on
 
 
 # Integers
@@ -93,7 +71,7 @@ def _extremum(choose: Callable[[Any, Any], Any], is_signed: bool) -> Handler:
             found: Bits = np.bitwise_xor(choose(a ^ flip, b ^ flip), flip)
             return found
 
-        return _each(chosen, bits, "arithmetic")(build, build.operands(op))
+        return computed(build, build.operands(op), chosen, bits, "arithmetic")
 
     return handler
 
@@ -136,7 +114,7 @@ def _float(function: Callable[..., Floats]) -> Handler:
         def found(*patterns: Bits) -> Bits:
             return encoded(function(*(decoded(pattern, name) for pattern in patterns)), name)
 
-        return _each(found, bits, "float")(build, build.operands(op))
+        return computed(build, build.operands(op), found, bits, "float")
 
     return handler
 
@@ -170,7 +148,7 @@ def _fcmp(build: Builder, op: ir.Operation) -> Tree:
             return (_ORDERED[predicate - _OR_UNORDERED + 1](a, b) | unordered).astype(np.uint64)
         raise SimulationError("a comparison that is always true or false is not interpreted")
 
-    return _each(compared, 1, "compare")(build, build.operands(op))
+    return computed(build, build.operands(op), compared, 1, "compare")
 
 
 def _float_cast(build: Builder, op: ir.Operation) -> Tree:
@@ -182,7 +160,7 @@ def _float_cast(build: Builder, op: ir.Operation) -> Tree:
     def cast(x: Bits) -> Bits:
         return encoded(decoded(x, source).astype(_FORMATS[result]), result)
 
-    return _each(cast, bits, "convert")(build, build.operands(op))
+    return computed(build, build.operands(op), cast, bits, "convert")
 
 
 def _from_integer(is_signed: bool) -> Handler:
@@ -196,7 +174,7 @@ def _from_integer(is_signed: bool) -> Handler:
             value = signed(x, source).view(np.int64) if is_signed else x
             return encoded(value.astype(_FORMATS[name]), name)
 
-        return _each(cast, bits, "convert")(build, build.operands(op))
+        return computed(build, build.operands(op), cast, bits, "convert")
 
     return handler
 
@@ -215,7 +193,7 @@ def is_class(build: Builder, operands: list[Tree], name: str) -> Tree:
     value, mask = operands
     if build.constants.get(build.scalar(mask)) != _NAN_CLASSES:
         raise SimulationError("a test for a class of floats but NaN is not interpreted")
-    return _each(lambda x: np.isnan(decoded(x, name)).astype(np.uint64), 1, "compare")(build, [value])
+    return computed(build, [value], lambda x: np.isnan(decoded(x, name)).astype(np.uint64), 1, "compare")
 
 
 OPERATIONS: Final[dict[str, Handler]] = {

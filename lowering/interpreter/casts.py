@@ -91,18 +91,23 @@ def _sext(build: Builder, op: ir.Operation) -> Tree:
     limit = scalar_mask(result)
 
     def one(a: int) -> int:
-        d = build.new()
-        build.alu["convert"] += 1
-
-        def step(machine: Machine) -> None:
-            machine.values[d] = signed(machine.values[a], source) & limit
-            if a in machine.undefined:
-                machine.undefined[d] = signed(machine.undefined[a], source) & limit
-
-        build.emit(step)
-        return d
+        return _moved(build, a, lambda value: signed(value, source) & limit, "convert")
 
     return each_slot([build.tree(op.operands[0])], one)
+
+
+def _moved(build: Builder, a: int, function: Callable[[Bits], Bits], kind: str) -> int:
+    """Move the bits of a slot, the undefined ones as the others."""
+    d = build.new()
+    build.alu[kind] += 1
+
+    def step(machine: Machine) -> None:
+        machine.values[d] = function(machine.values[a])
+        if a in machine.undefined and (mask := function(machine.undefined[a])).any():
+            machine.undefined[d] = mask
+
+    build.emit(step)
+    return d
 
 
 def _pointer_cast(build: Builder, op: ir.Operation) -> Tree:
@@ -133,17 +138,8 @@ def _field(build: Builder, a: int, shift: int, bits: int) -> int:
     """Bits [shift, shift + bits) of a slot."""
     if a == POISON:
         return POISON
-    d = build.new()
     amount, limit = np.uint64(shift), scalar_mask(bits)
-    build.alu["pack"] += 1
-
-    def step(machine: Machine) -> None:
-        machine.values[d] = (machine.values[a] >> amount) & limit
-        if a in machine.undefined and (mask := (machine.undefined[a] >> amount) & limit).any():
-            machine.undefined[d] = mask
-
-    build.emit(step)
-    return d
+    return _moved(build, a, lambda value: (value >> amount) & limit, "pack")
 
 
 def _packed(build: Builder, slots: tuple[int, ...], bits: int) -> int:

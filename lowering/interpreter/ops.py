@@ -203,26 +203,31 @@ def spoil(machine: Machine, d: int, bits: int, where: Flags) -> None:
     machine.undefined[d] = mask | machine.undefined.get(d, constant_bits(0))
 
 
+def computed(build: Builder, operands: list[Tree], function: Callable[..., Bits], bits: int, kind: str) -> Tree:
+    """Apply a function of bit patterns to corresponding slots; results of `bits` bits."""
+
+    def one(*slots: int) -> int:
+        d = build.new()
+        build.alu[kind] += 1
+
+        def step(machine: Machine) -> None:
+            with np.errstate(all="ignore"):
+                machine.values[d] = function(*(machine.values[slot] for slot in slots))
+            if machine.undefined:
+                machine.taint(d, bits, *slots)
+
+        build.emit(step)
+        return d
+
+    return each_slot(operands, one)
+
+
 def _arithmetic(fn: Callable[[Bits, Bits], Bits]) -> Handler:
     def handler(build: Builder, op: ir.Operation) -> Tree:
         refuse_flags(build, op)
         bits = build.bits_of(op.results[0])
         limit = scalar_mask(bits)
-
-        def one(a: int, b: int) -> int:
-            d = build.new()
-            build.alu["arithmetic"] += 1
-
-            def step(machine: Machine) -> None:
-                values = machine.values
-                values[d] = fn(values[a], values[b]) & limit
-                if machine.undefined:
-                    machine.taint(d, bits, a, b)
-
-            build.emit(step)
-            return d
-
-        return each_slot(build.operands(op), one)
+        return computed(build, build.operands(op), lambda a, b: fn(a, b) & limit, bits, "arithmetic")
 
     return handler
 
@@ -300,20 +305,11 @@ def _icmp(build: Builder, op: ir.Operation) -> Tree:
     compare, is_signed = _COMPARE[op.attributes["predicate"].value]
     flip = np.uint64(1 << (build.bits_of(op.operands[0]) - 1)) if is_signed else _ZERO
 
-    def one(a: int, b: int) -> int:
-        d = build.new()
-        build.alu["compare"] += 1
+    def compared(a: Bits, b: Bits) -> Bits:
+        flags: Flags = compare(a ^ flip, b ^ flip)
+        return np.asarray(flags, np.uint64)
 
-        def step(machine: Machine) -> None:
-            values = machine.values
-            values[d] = compare(values[a] ^ flip, values[b] ^ flip).astype(np.uint64)
-            if machine.undefined:
-                machine.taint(d, 1, a, b)
-
-        build.emit(step)
-        return d
-
-    return each_slot(build.operands(op), one)
+    return computed(build, build.operands(op), compared, 1, "compare")
 
 
 def select_scalar(build: Builder, c: int, x: int, y: int, bits: int) -> int:
