@@ -28,8 +28,8 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 57_500),
-    "lines of tests": (lambda: lines("test"), 49_000),
+    "lines of source": (lambda: lines(*SOURCE), 57_200),
+    "lines of tests": (lambda: lines("test"), 48_970),
     "words of documents": (words, 30_000),
     "fields of Policy": (lambda: len(thresholds()), 20),
 }
