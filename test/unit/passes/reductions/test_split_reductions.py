@@ -311,7 +311,7 @@ def test_it_is_said_where_partial_results_have_too_little_room(monkeypatch: pyte
 def test_gathers_that_make_copies_alike_stay_with_triton_and_are_not_the_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("triton_linear.passes.reductions.split_reductions._is_wrong", lambda op, found: True)
+    monkeypatch.setattr("triton_linear.passes.reductions.split_reductions._is_wrong", lambda *_: True)
     root = parsed(module("welford", KINDS["mma"], (32, 32), 0))
     found = rewrite(root, PipelineOptions(assign=False, reductions=True), H200)
     left = named(root, "tt.gather")
