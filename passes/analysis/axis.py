@@ -37,13 +37,12 @@ _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
     "shrui": addressing.shift_right,
 }
 """The rules of integer arithmetic, of operations of `arith`."""
-_CASTS = ("extsi", "extui", "trunci", "index_cast")
+_CASTS = frozenset({"extsi", "extui", "trunci", "index_cast"})
 _COMBINES = ("andi", "ori", "xori", "muli", "select")
 """Operations of `arith` on masks that give a mask; `mask * mask` in a kernel is a multiplication."""
 _CARRIES = (names.FOR, names.IF)
-_VIEWS = (
-    *(names.SPLAT, names.EXPAND, names.BROADCAST, names.TRANS, names.RESHAPE),
-    *(names.CONVERT, names.BITCAST),
+_VIEWS = frozenset(
+    {names.SPLAT, names.EXPAND, names.BROADCAST, names.TRANS, names.RESHAPE, names.CONVERT, names.BITCAST}
 )
 _HINT = "tt.divisibility"
 

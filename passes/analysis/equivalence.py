@@ -121,17 +121,17 @@ class Numbering:
                 operands, results = self._without_given(op, operands, results)
             kinds = [self._type_of(result) for result in results] if self.shown else [v.type for v in results]
             types = tuple([known_types.get(kind) or self._without_encoding(kind) for kind in kinds])
-            key = name, self._attributes(name, op, attributes), operands, types
+            key = name, self._constant(op) or attributes if name == CONSTANT else attributes, operands, types
             known = named(name)
-            pure = (
-                known.recomputed or (known.elementwise and len(op.regions) == 0) or self._is_free_load(op, name)
-            )
+            has_regions = len(op.regions) > 0
+            pure = known.recomputed or (known.elementwise and not has_regions) or self._is_free_load(op, name)
             # What is not pure is an event of its own, told apart from its like by its place.
             number = self._number(key if pure else (path, len(effects), key))
             for index, result in enumerate(results):
                 numbers[result] = number if pure and index == 0 else self._number((number, index))
             if not pure:
-                effects.append((number, self._effects(op, (*path, len(effects)))))
+                inside = self._effects(op, (*path, len(effects))) if has_regions else ()
+                effects.append((number, inside))
         return tuple(effects)
 
     def _is_free_load(self, op: Operation, name: str) -> bool:
@@ -152,13 +152,13 @@ class Numbering:
         kept = *operands[:before], *(operands[before + number] for number in own)
         return kept, [results[number] for number in own] if results else results
 
-    def _attributes(self, name: str, op: Operation, printed: str) -> Hashable:
-        """All attributes of an operation. A constant says its type once more, there they are taken apart."""
-        if name == CONSTANT:
-            value = op.attributes["value"]
-            if isinstance(value, DenseElementsAttr) and value.is_splat:
-                return value.get_splat_value(), self._without_encoding(value.type)
-        return printed
+    def _constant(self, op: Operation) -> Hashable:
+        """What stands for the attributes of a constant that is a splat: they say its type once more. None for
+        others."""
+        value = op.attributes["value"]
+        if isinstance(value, DenseElementsAttr) and value.is_splat:
+            return value.get_splat_value(), self._without_encoding(value.type)
+        return None
 
 
 _CLOSED = "})"

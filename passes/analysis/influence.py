@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Type, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.passes.analysis.flow import handed_on, passed_to, reached, terminated
 from triton_linear.passes.analysis.writes import Pointers, Writes
@@ -55,11 +55,17 @@ def _influencing(
     """`roots` and all values that they are computed from."""
     producers = producers_of(ops)
     pointers = Pointers(producers, captures=True)
-    writes = Writes.of(ops) if through_global else None
     on_chip = list(_put_into_memory(ops))
+    stores = [op for op in ops if op.name == names.STORE] if through_global else []
+    writes = Writes.of(ops) if stores else None
+    memories: dict[Type, bool] = {}
 
     def sources(value: Value) -> list[Value]:
-        found = [*on_chip] if "memdesc" in str(value.type) else []
+        type_ = value.type
+        is_memory = memories.get(type_)
+        if is_memory is None:
+            is_memory = memories[type_] = "memdesc" in str(type_)
+        found = [*on_chip] if is_memory else []
         producer = producers.get(value)
         if producer is None:
             return [*found, *_passed(value, ops)]
@@ -69,7 +75,6 @@ def _influencing(
         if writes is not None and producer.name == names.LOAD:
             # Another program may read what one writes later, and the host may give one buffer twice.
             earlier, at = set(writes.before(producer)), producer.operands[0]
-            stores = (op for op in ops if op.name == names.STORE)
             found += (op.operands[1] for op in stores if op in earlier or pointers.meet(op.operands[0], at))
         return found
 

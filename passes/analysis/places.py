@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation
+from triton_linear.passes.analysis.flow import terminator
 from triton_linear.passes.operations.names import LOOPS
 
 
@@ -22,18 +23,18 @@ class Places:
     def __init__(self, ops: Sequence[Operation]) -> None:
         self.ops = ops
         self.numbers = {op: number for number, op in enumerate(ops)}
-        self._parents = {op: op.parent for op in ops}
         self.ends = dict(self.numbers)
         for op in reversed(ops):
-            if (parent := self._parents[op]) in self.ends:
-                self.ends[parent] = max(self.ends[parent], self.ends[op])
+            if len(op.regions):
+                blocks = [block for region in op.regions for block in region.blocks if len(block.operations)]
+                self.ends[op] = max([self.ends[terminator(each)] for each in blocks], default=self.ends[op])
 
     def around(self, op: Operation) -> list[Operation]:
         """The operations around an operation, the innermost first."""
-        parents, parent = [], self._parents[op]
+        parents, parent = [], op.parent
         while parent in self.numbers:
             parents.append(parent)
-            parent = self._parents[parent]
+            parent = parent.parent
         return parents
 
     def loop_end(self, user: Operation, outside: Sequence[Operation]) -> int | None:

@@ -240,7 +240,9 @@ class _Search:
             [[price.memory + weight * price.other for price in self.group_prices[group]] for group in free]
         )
         for pair in self.edge_prices:
-            table = [[clocks * weight for clocks in row] for row in pair.table]
+            table = pair.table
+            if weight != 1:
+                table = [[clocks * weight for clocks in row] for row in table]
             source, target = place.get(pair.edge.source), place.get(pair.edge.target)
             if source is not None and target is not None:
                 problem.add_pair(source, target, table)

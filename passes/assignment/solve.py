@@ -79,8 +79,11 @@ class _Factor:
 
     def over(self, variables: Sequence[int], sizes: Sequence[int]) -> list[float]:
         """The costs as a table over `variables`, which contain the scope, in any order."""
+        scope, kept = self.scope, len(variables) - len(self.scope)
+        if scope == tuple(variables[kept:]):  # each row is the same
+            return self.costs * math.prod([sizes[variable] for variable in variables[:kept]])
         strides, stride = {}, 1
-        for variable in reversed(self.scope):
+        for variable in reversed(scope):
             strides[variable] = stride
             stride *= sizes[variable]
         places = [0]
@@ -169,7 +172,7 @@ def _holding(problem: Problem, held: Mapping[int, int]) -> Problem:
 def _by_elimination(problem: Problem, most: int) -> tuple[int, ...] | None:
     """The choices of least cost; None if a table would exceed `most` entries."""
     sizes = [len(costs) for costs in problem.unary]
-    factors = [_Factor((i,), costs) for i, costs in enumerate(problem.unary)]
+    factors = [_Factor((i,), list(costs)) for i, costs in enumerate(problem.unary)]
     factors += [_Factor(pair, list(chain.from_iterable(table))) for pair, table in problem.pairs.items()]
     touching: dict[int, list[_Factor]] = {i: [] for i in range(len(sizes))}
     for factor in factors:

@@ -73,7 +73,7 @@ class KeptBits:
         if exact:
             return cls(nvidia, held_values(ops, nvidia), None)._in_a_cluster(ops)
         chosen = any(
-            not is_order_free(op, nvidia) and not all(map(is_float, op.results))
+            not all(map(is_float, op.results)) and not is_order_free(op, nvidia)
             for op in ops
             if op.name == REDUCE
         )
@@ -93,9 +93,9 @@ class KeptBits:
     def shows_order(self, op: Operation) -> bool:
         """True if an operation that combines elements gives other bits that count if it combines them in
         another order."""
-        if op.name == REDUCE and is_order_free(op, self.nvidia):
+        if self.counting is not None and self.counting.isdisjoint(op.results):
             return False
-        return self.counting is None or any(result in self.counting for result in op.results)
+        return op.name != REDUCE or not is_order_free(op, self.nvidia)
 
 
 def _crosses_ctas(reduction: Operation) -> bool:
@@ -120,7 +120,7 @@ def held_values(
     if counting is not None:
         adding = [op for op in adding if any(result in counting for result in op.results)]
     adding = [op for op in adding if _may_be_fused(op, facts(op).adds, nvidia, elements)]
-    reductions = [op for op in ops if op.name == REDUCE and not is_order_free(op, nvidia) and not commutes(op)]
+    reductions = [op for op in ops if op.name == REDUCE and not commutes(op)]  # nor is it order-free
     if counting is not None:
         # What only chooses gives different copies of NaNs and of zeros of both signs alone.
         reductions = [op for op in reductions if rounds(op) and any(value in counting for value in op.results)]

@@ -62,6 +62,8 @@ def _derive(value: Value, reduction: Operation, known: dict[Value, Known]) -> Kn
             raise NotEquivalent("a reduction would take an argument that it did not")
         taken = list(op.operands)[:1] if _takes_element_zero(op) else op.operands
         operands = [_derive(operand, reduction, known) for operand in taken]
+        if op.name == names.REDUCE and operands:
+            _check_reduced(op, operands, reduction)
         for index, result in enumerate(op.results):
             known[result] = _derive_result(op, index, operands, reduction)
     return known[value]
@@ -91,11 +93,13 @@ def _derive_result(op: Operation, index: int, operands: list[Known], reduction: 
             moved, _ = given.moved.without(len(given.moved.shape) - 1)
             return replace(given, operands=given.operands[half * index :][:half], moved=moved)
         case names.REDUCE:
-            return _derive_reduced(op, index, operands, reduction)
+            moved, along = given.moved.without(op.attributes["axis"].value)
+            return Known((index,), moved, given.combined | along)
     raise NotEquivalent(f"'{op.name}' is no step of a reduction")
 
 
-def _derive_reduced(op: Operation, index: int, operands: list[Known], reduction: Operation) -> Known:
+def _check_reduced(op: Operation, operands: list[Known], reduction: Operation) -> None:
+    """Raise NotEquivalent unless `op` combines as `reduction` does."""
     given = operands[0]
     if [known.operands for known in operands] != [(number,) for number in range(len(reduction.operands))]:
         raise NotEquivalent("a reduction would combine other operands")
@@ -105,8 +109,6 @@ def _derive_reduced(op: Operation, index: int, operands: list[Known], reduction:
         raise NotEquivalent("a reduction would combine elements of another type")
     if not _same_region(op, reduction):
         raise NotEquivalent("a reduction would combine elements by another region")
-    moved, along = given.moved.without(op.attributes["axis"].value)
-    return Known((index,), moved, given.combined | along)
 
 
 def _takes_element_zero(op: Operation) -> bool:

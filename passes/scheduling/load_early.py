@@ -99,12 +99,13 @@ class _Mover:
             waits = bool(loaded) and any(operand in loaded for operand in op.operands)
             if waits or op.name == LOAD:
                 loaded.update(op.results)
-            if not lets_pass(op):
-                behind = None
-            elif behind is not None:
+            if behind is None:
+                if waits and is_exchange(op, looped, self.pass_) and lets_pass(op):
+                    behind = _Behind(op)
+            elif lets_pass(op):
                 moves += ((each, behind.exchange) for each in behind.take(op, self.is_ordered))
-            elif waits and is_exchange(op, looped, self.pass_):
-                behind = _Behind(op)
+            else:
+                behind = None
         return moves
 
     def pairs(self, moved: Iterable[Operation]) -> set[Pair]:

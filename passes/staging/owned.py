@@ -32,10 +32,11 @@ class Owned:
 def owned_memory(ops: Sequence[Operation]) -> Iterator[Owned]:
     """The allocations of a module whose memory is reached by accesses, copies and views alone, also through
     loops and branches. Those that share their uses are together."""
-    producers = producers_of(ops)
+    allocations = [op for op in ops if op.name == names.LOCAL_ALLOC]
+    producers = producers_of(ops) if allocations else {}
     seen: set[Value] = set()
-    for op in ops:
-        if op.name != names.LOCAL_ALLOC or op.results[0] in seen:
+    for op in allocations:
+        if op.results[0] in seen:
             continue
         if (swizzle := swizzle_of(op.results[0].type)) is not None:
             found = Owned()

@@ -64,8 +64,8 @@ class WidenAccesses(Pass):
         accesses = [inner for inner in ops if inner.name in GLOBAL_ACCESSES]
         if not accesses or NUM_WARPS not in op.attributes:
             return False
-        axis, table = AxisAnalysis(producers_of(ops)), pass_.layouts
-        decided = [found for inner in accesses if (found := _decided(inner, axis, table)) is not None]
+        axis, table, followed = AxisAnalysis(producers_of(ops)), pass_.layouts, set[Value]()
+        decided = [found for inner in accesses if (found := _decided(inner, axis, table, followed)) is not None]
         if not decided:
             return False
         numbering = Numbering()
@@ -91,8 +91,8 @@ class _Choice:
     constant: Any
 
 
-def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice | None:
-    """How to make an access wider, None where that cannot be."""
+def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable, followed: set[Value]) -> _Choice | None:
+    """How to make an access wider, None where that cannot be. followed: as for `_is_hidden`."""
     place, mask = operands_of(op)
     address = op.operands[place]
     if not isinstance(address.type, RankedTensorType) or is_volatile(op):
@@ -111,7 +111,7 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     if not bits:
         return None
     seen = access.vector_bits(bases[REGISTER])
-    if seen and _is_hidden(op, axis) and not _could_be_less(access, layout, bits):
+    if seen and _is_hidden(op, axis, followed) and not _could_be_less(access, layout, bits):
         seen = 0
     if len(bits) <= seen or 1 << len(bits) < _promised(op):
         return None
@@ -125,8 +125,9 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice |
     return _Choice(op, bits, way, place, mask, axis.of(address), size, constant)
 
 
-def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
-    """Whether Triton's axis analysis cannot follow the addresses or the mask of an access."""
+def _is_hidden(op: Operation, axis: AxisAnalysis, followed: set[Value]) -> bool:
+    """Whether Triton's axis analysis cannot follow the addresses or the mask of an access. followed: values
+    that it can follow, to which those of the access are added."""
     place, mask = operands_of(op)
     pending = [op.operands[place], *([] if mask is None else [op.operands[mask]])]
     known: set[Value] = set()
@@ -140,7 +141,7 @@ def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
 
     while pending:
         value = pending.pop()
-        if value in known:
+        if value in known or value in followed:
             continue
         maker = axis.maker(value)
         if maker is None or not isinstance(value.type, RankedTensorType):
@@ -149,6 +150,7 @@ def _is_hidden(op: Operation, axis: AxisAnalysis) -> bool:
         if maker.name == RESHAPE or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
             return True
         pending += [v for v in maker.operands if is_number(v.type)]
+    followed |= known
     return False
 
 
