@@ -5,7 +5,9 @@ While a setting with the option `autotune` is in force, four of Triton's methods
 - `Autotuner.prune_configs` returns each configuration twice, the second time marked (`tuned_configs.OFF`). A
   single configuration stays single: Triton does not measure it, and its kernel may not be safe to run twice;
 - `JITFunction.run` removes the mark from its arguments, and has stock Triton compile and launch if there was
-  one. The keys of the kernel caches, in memory and on disk, already tell both kernels apart;
+  one: while configurations are measured, and always with `wait`. Else the chosen kernel of stock Triton's
+  enters a contest, as what the autotuner saw are few launches. The keys of the kernel caches, in memory and on
+  disk, tell the kernels apart;
 - `Autotuner._bench` measures a configuration only once if the binary is the same with the plugin and without;
 - `Autotuner.run` gives the autotuner a separate `cache` for each setting, so that it chooses anew among both.
   The choices on disk have the mark, and their keys contain the marked configurations.
@@ -62,13 +64,16 @@ class _Trial(threading.local):
     """The state of one thread that measures configurations.
 
     doubled: each configuration is measured with the plugin and without. measures: one is being measured with
-    the plugin. comparing: the same, and its binary is not yet compared with stock Triton's. same_binary: the
-    result of that comparison. timings: of the configurations whose binary is the same."""
+    the plugin. benching: one is being measured. comparing: with the plugin, and its binary is not yet compared
+    with stock Triton's. same_binary: the result of that comparison. timings: of the configurations whose binary
+    is the same. off: a configuration is launched that was chosen without the plugin."""
 
     def __init__(self) -> None:
         self.doubled = False
         self.comparing = False
         self.measures = False
+        self.benching = False
+        self.off = False
         self.same_binary = False
         self.timings: dict[Any, Any] = {}
 
@@ -91,6 +96,11 @@ class Autotuning:
         """True if this thread is in an autotuner that measures configurations with the plugin and without, or
         launches the one that it has chosen."""
         return self._trial.measures
+
+    @property
+    def off(self) -> bool:
+        """True if this thread launches a configuration that an autotuner has chosen without the plugin."""
+        return self._trial.off
 
     def follow(self, setting: Setting | None) -> None:
         """Wrap Triton's methods if `setting` asks for it; else restore them. Called when the setting in force
@@ -149,15 +159,14 @@ class Autotuning:
         return with_and_without(configs, None) if self._trial.doubled else configs
 
     def _bench(self, stock: Callable[..., Any], tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        trial = self._trial
-        if mark_of(config) == OFF:
-            known = trial.timings.get(marked(config, None))
-            return stock(tuner, *args, config=config, **meta) if known is None else known
-        trial.comparing, trial.same_binary = trial.doubled, False
+        trial, off = self._trial, mark_of(config) == OFF
+        if off and (known := trial.timings.get(marked(config, None))) is not None:
+            return known
+        trial.comparing, trial.same_binary, trial.benching = trial.doubled and not off, False, True
         try:
             timing = stock(tuner, *args, config=config, **meta)
         finally:
-            trial.comparing = False
+            trial.comparing = trial.benching = False
         if trial.same_binary:
             trial.timings[config] = timing
         return timing
@@ -179,7 +188,7 @@ class Autotuning:
         @functools.wraps(stock)
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
             if kwargs.pop(MARK, None) == OFF:
-                return self._switch.stock(stock, function, *args, **kwargs)
+                return self._launch_off(stock, function, *args, **kwargs)
             kernel = stock(function, *args, **kwargs)
             if self._trial.comparing:
                 self._trial.comparing = False
@@ -187,6 +196,16 @@ class Autotuning:
             return kernel
 
         return run
+
+    def _launch_off(self, stock: Callable[..., Any], function: Any, *args: Any, **kwargs: Any) -> Any:
+        trial, setting = self._trial, self._switch.current()
+        if trial.benching or setting is None or setting.options.wait:
+            return self._switch.stock(stock, function, *args, **kwargs)
+        measures, trial.measures, trial.off = trial.measures, False, True
+        try:
+            return stock(function, *args, **kwargs)
+        finally:
+            trial.measures, trial.off = measures, False
 
     def _is_stock_binary(
         self, kernel: Any, run: Callable[..., Any], function: Any, *args: Any, **kwargs: Any

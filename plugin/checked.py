@@ -1,9 +1,8 @@
 """Launchers of kernels whose code relies on what arguments a launch has.
 
 Two things the code of a kernel may take for granted, and its metadata says so: that integer arguments are 1
-(`unit_arguments`), and that the memory of one argument is not that of another one (`Writes.passed`): loads then
-begin in front of stores. The check before a launch compares storages, not elements: a microsecond for each
-argument. A launch for which it does not hold runs stock Triton's kernel.
+(`unit_arguments`), and that the memory of one argument is not that of another one (`Writes.passed`). Storages
+are compared, not elements. A launch for which it does not hold runs stock Triton's kernel.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ DISTINCT: Final = "distinct_arguments"
 others: their numbers in the compiled function, in pairs."""
 HEAD: Final = 3
 """What comes before the kernel's arguments in the `rest` of a launch: metadata and two hooks."""
-
-Launcher = Callable[..., Any]
 Check = Callable[[Sequence[Any]], bool]
 """Tells of the `rest` of a launch whether its arguments are those that a kernel's code is for."""
 
@@ -75,7 +72,7 @@ class Checked:
     """The launcher of a kernel whose code is not for all arguments. A launch with others is one of stock
     Triton's kernel. stock: gives that kernel, None if there is none any more."""
 
-    def __init__(self, launcher: Launcher, fits: Check, stock: Callable[[], Any]) -> None:
+    def __init__(self, launcher: Callable[..., Any], fits: Check, stock: Callable[[], Any]) -> None:
         self._launcher = launcher
         self._fits = fits
         self._stock = stock
@@ -88,13 +85,13 @@ class Checked:
             return self._launcher(x, y, z, stream, function, packed, *rest)
         stock = self._stock()
         if stock is None:
-            raise RuntimeError("the kernel is not for these arguments, and stock Triton's is no longer kept")
+            raise RuntimeError("the kernel is not for these arguments, and stock Triton's is gone")
         return stock.run(x, y, z, stream, stock.function, stock.packed_metadata, *rest)
 
 
 def check_launches(kernel: Any, stock: Callable[[], Any]) -> None:
     """Have the launches of a kernel checked, if its code is not for all arguments. stock: as for `Checked`; it
-    must not refer to the kernel, which Triton unloads when nobody refers to it."""
+    has no reference to the kernel."""
     fits = check_of(kernel)
     if fits is None:
         return

@@ -220,7 +220,9 @@ def _keyed(stock: Callable[..., str]) -> Callable[..., str]:
 
 
 def _key_under(setting: Setting | None, key: str) -> str:
-    return key if setting is None else f"{key}-{setting.fingerprint}"
+    if setting is None:
+        return key
+    return f"{key}-{setting.fingerprint}{'-off' if _state.autotuning.off else ''}"
 
 
 def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
@@ -243,12 +245,14 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
             given["attrs"] = {path: found for path, found in attributes.items() if path[0] < count}
             with _state.pinned(None):
                 kernel = stock(*bound.args, **bound.kwargs)
-            if kernel is None or not _is_decided(kernel, setting):
+            if kernel is None or _state.autotuning.off or not _is_decided(kernel, setting):
                 if kernel is not None:
                     _enter(kernel, setting, given, units)
                 return kernel
             given["self"].device_caches[given["device"]][0].pop(given["key"], None)  # it is not what stays
             given["attrs"] = attributes
+        if _state.autotuning.off:
+            setting = None
         if setting is not None and _are_checked(given):
             with _state.pinned(setting.checked):
                 kernel = stock(*bound.args, **bound.kwargs)

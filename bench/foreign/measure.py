@@ -175,15 +175,17 @@ def _settled(kept: Kept, stock: Any) -> tuple[dict[str, Any], Any]:
     more; how it ended, and the kernel.
 
     Of a kernel that tunes itself, the autotuner measures each configuration with stock Triton and with the
-    plugin: here the one that is taken. stock: the kernel of stock Triton's.
+    plugin: here the one that is taken, unless that is stock Triton's, which enters a contest. stock: the kernel
+    of stock Triton's.
     """
     import torch
 
     if kept.tunes:
         chosen = min(_CHOICES, key=lambda mode: _tuned_time(kept, mode))
-        with context(chosen):
-            kept.memory.restore()
-            return {"calls": 0, "contests": 0, "open": 0, "tuned": chosen}, kept.launch.run()
+        if chosen != modes.STOCK:
+            with context(chosen):
+                kept.memory.restore()
+                return {"calls": 0, "contests": 0, "open": 0, "tuned": chosen}, kept.launch.run()
     before = kept.memory.restore if kept.counts else (lambda: None)
     # Compiled for a GPU that was not there, the launch may have been another.
     contests.prepare(stock, contests.units_of(kept.launch.kernel, kept.launch.args, kept.launch.kwargs))

@@ -13,7 +13,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.addresses import HINTS, is_integral
 from triton_linear.passes.analysis.addressing import Affine, Mask
 from triton_linear.passes.analysis.axis import AxisAnalysis, pointee_bytes, shape_of
-from triton_linear.passes.analysis.flow import passed_to
+from triton_linear.passes.analysis.flow import is_kernel, passed_to
 from triton_linear.passes.operations.names import COMPARE, FOR, FUNCTION, SHIFT_LEFT, SUBTRACT
 from triton_linear.passes.operations.table import named
 
@@ -99,7 +99,7 @@ def _unfollowed(value: Value, analysis: AxisAnalysis, around: frozenset[Value] =
             owner = at.owner.owner.operation
             if owner.name == FOR:
                 pending += passed_to(at) if at.arg_number else [owner.operands[0], owner.operands[2]]
-            elif owner.name != FUNCTION or _is_called(owner):
+            elif owner.name != FUNCTION or not is_kernel(owner):
                 return f"an argument of '{owner.name}'"
         elif (known := named(op.name)).hints == "same":
             if not _is_followed(op, analysis):
@@ -146,10 +146,3 @@ def _has_trivial_hints(value: Value, analysis: AxisAnalysis, around: frozenset[V
         return False
     known = of_affine(analysis.of(value), 1)
     return {*known.contiguity, *known.divisibility} == {1}
-
-
-def _is_called(function: Operation) -> bool:
-    """True if other functions may call this one: then Triton knows about its arguments what the callers
-    pass."""
-    attributes = function.attributes
-    return "sym_visibility" in attributes and attributes["sym_visibility"].value != "public"

@@ -85,6 +85,12 @@ def is_used(value: Value) -> bool:
     return next(iter(value.uses), None) is not None
 
 
+def is_kernel(function: Operation) -> bool:
+    """True if the host launches a function; others are called."""
+    attributes = function.attributes
+    return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
+
+
 def terminator(block: Block) -> Operation:
     """The last operation of a block."""
     return block.operations[len(block.operations) - 1].operation

@@ -15,7 +15,7 @@ from triton_linear.dialect.mlir_adapter import Block, DenseI64ArrayAttr, Operati
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.effects import is_impure_code
-from triton_linear.passes.analysis.flow import handed_on, reached
+from triton_linear.passes.analysis.flow import handed_on, is_kernel, reached
 from triton_linear.passes.analysis.places import Places
 from triton_linear.passes.operations.names import CALL, FUNCTION, LOOPS
 from triton_linear.passes.operations.table import facts, name_of, named
@@ -84,34 +84,28 @@ class Writes:
     """The writes of a module, in their order. distinct: the memory that a kernel writes by one argument is not
     read by another one; who relies on that has to see to it at each launch (`passed`).
 
-    What is written in front of an early return does not precede what is loaded without one. If there are
-    several functions, operations may run in any order."""
+    What is written in front of an early return does not precede what is loaded without one. Functions that are
+    called may run at any time."""
 
     places: Places
     pointers: Pointers
     distinct: bool = False
     found: list[Operation] = field(default_factory=list)
-    unordered: bool = False
 
     @classmethod
     def of(cls, ops: Sequence[Operation], *, distinct: bool = False) -> Writes:
         """The writes among `ops`, all operations of a module in their order."""
-        made, functions = cls(Places(ops), Pointers(producers_of(ops)), distinct), 0
-        for op in ops:
-            if op.name == FUNCTION:
-                functions += len(op.regions[0].blocks) > 0
-            elif made._written(op):
-                made.found.append(op)
-        made.unordered = functions > 1
+        made = cls(Places(ops), Pointers(producers_of(ops)), distinct)
+        made.found += filter(made._written, ops)
         return made
 
     def before(self, load: Operation) -> list[Operation]:
         """The writes that some thread of the kernel may have done before `load` runs."""
-        if self.unordered or not self.found:
+        here = self._block(load)
+        if not is_kernel(here.owner.operation):
             return self.found
         loops = [parent for parent in self.places.around(load) if parent.name in LOOPS]
         end = self.places.ends[loops[-1]] if loops else self.places.numbers[load]
-        here = self._block(load)
         earlier = reached(here.predecessors, lambda block: list(block.predecessors))
         return [
             op

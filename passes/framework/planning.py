@@ -119,6 +119,11 @@ def exact_field() -> bool:
     )
 
 
+def distinct_field() -> bool:
+    """The option `distinct` of a pass: arguments of the kernel lead to different memory."""
+    return field(default=True, metadata={"help": "loads may pass stores by other arguments; true by default"})
+
+
 def ctas_of(module: Operation) -> int:
     """The number of CTAs of a cluster."""
     attributes = module.attributes

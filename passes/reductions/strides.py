@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Value, operations, producers_of
 from triton_linear.passes.analysis.effects import computes, is_volatile
-from triton_linear.passes.analysis.flow import reached
+from triton_linear.passes.analysis.flow import is_kernel, reached
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 from triton_linear.passes.reductions.held import Steps, copies_by_source, held_values
@@ -37,15 +37,10 @@ def strides(module: Operation, numbers: Iterable[int]) -> list[int]:
     ops = operations(module)
     if _reads_after_writing(ops):
         return []
-    (kernel,) = (op for op in ops if op.name == names.FUNCTION and _is_public(op))
+    (kernel,) = (op for op in ops if op.name == names.FUNCTION and is_kernel(op))
     arguments = kernel.regions[0].blocks[0].arguments
     flow = _Flow(ops)
     return [number for number in numbers if flow.may_be_constant(arguments[number])]
-
-
-def _is_public(function: Operation) -> bool:
-    attributes = function.attributes
-    return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
 
 
 def _reads_after_writing(ops: Sequence[Operation]) -> bool:

@@ -29,7 +29,7 @@ from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.building import create, made
 from triton_linear.passes.framework.layouts import words_of
-from triton_linear.passes.framework.planning import find_target, target_field, unfit, warps_of
+from triton_linear.passes.framework.planning import distinct_field, find_target, target_field, unfit, warps_of
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 from triton_linear.passes.scheduling import induction
@@ -83,8 +83,7 @@ class LoadAhead(Pass):
     """
 
     target: str | None = target_field()
-    distinct: bool = True
-    """As for `Writes`."""
+    distinct: bool = distinct_field()
 
     name: ClassVar[str] = "linear-load-ahead"
     summary: ClassVar[str] = "let loops begin the loads of their next iteration in the one before"

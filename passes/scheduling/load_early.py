@@ -13,6 +13,7 @@ from triton_linear.passes.analysis.effects import computes
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.writes import Pair, Writes, mark_early
 from triton_linear.passes.framework.base import Pass, PassRun
+from triton_linear.passes.framework.planning import distinct_field
 from triton_linear.passes.operations.names import LOAD, LOOPS
 from triton_linear.passes.operations.table import named
 from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
@@ -48,8 +49,7 @@ class LoadEarly(Pass):
         %a = tt.load %p ; %c = tt.load %q ; %b = ttg.convert_layout %a ; %d = ttg.convert_layout %c
     """
 
-    distinct: bool = True
-    """As for `Writes`."""
+    distinct: bool = distinct_field()
 
     name: ClassVar[str] = "linear-load-early"
     summary: ClassVar[str] = "let loads begin before the exchanges between warps that precede them"

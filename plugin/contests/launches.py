@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, Final
 
-from triton_linear.checked import Check
 from triton_linear.contests.events import Clock, Interval
 from triton_linear.contests.verdict import Side, Verdict
 
@@ -64,7 +63,7 @@ class LaunchContest:
         over: Callable[[Side, bool], None],
         known: Winners | None = None,
         last: Side = Side.STOCK,
-        takes: Check | None = None,
+        takes: Callable[[Sequence[Any]], bool] | None = None,
     ) -> None:
         self._last = last
         self._takes = takes

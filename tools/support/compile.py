@@ -30,10 +30,12 @@ from triton_linear.lowering.target.limits import MOST_REGISTERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.passes import wellformed
+from triton_linear.passes.analysis.flow import is_kernel
 from triton_linear.passes.attempts import Attempt, Prepared, concerning, prepare
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
+from triton_linear.passes.operations.names import FUNCTION
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import PassFailure
 from triton_linear.tools.support.backend import FAILED, NOWHERE, Lowered, Place, lower, vendor_of
@@ -341,14 +343,12 @@ def _lower(text: str, stubs: Mapping[str, Stub], target: str, last: str, lenient
 
 def kernels(module: Module) -> list[str]:
     """The names of the kernels of a module: its public functions."""
-    return [op.attributes["sym_name"].value for op in module.body.operations if _is_kernel(op)]
+    return [op.attributes["sym_name"].value for op in _kernels(module)]
 
 
-def _is_kernel(op: Any) -> bool:
-    attributes = op.attributes
-    if op.operation.name != "tt.func":
-        return False
-    return "sym_visibility" not in attributes or attributes["sym_visibility"].value == "public"
+def _kernels(module: Module) -> list[Any]:
+    found = (op.operation for op in module.body.operations)
+    return [op for op in found if op.name == FUNCTION and is_kernel(op)]
 
 
 def check_one_kernel(module: Module, stage: str) -> None:
@@ -369,9 +369,9 @@ def kernel_modules(module: Module) -> Iterator[Module]:
     text = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
     for name in names:
         copy = Module.parse(text, module.context)
-        for op in list(copy.body.operations):
-            if _is_kernel(op) and op.attributes["sym_name"].value != name:
-                op.operation.erase()
+        for op in _kernels(copy):
+            if op.attributes["sym_name"].value != name:
+                op.erase()
         yield copy
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -31,27 +32,9 @@ def test_collector_is_held_back_within_blocks_and_goes_on_behind_them() -> None:
     assert gc.isenabled()
 
 
-def test_collector_goes_on_when_the_last_thread_leaves() -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def work() -> None:
-        with held_back():
-            entered.set()
-            leave.wait(10)
-
-    thread = threading.Thread(target=work)
-    with held_back():
-        thread.start()
-        assert entered.wait(10)
-    assert not gc.isenabled()
-    leave.set()
-    thread.join()
-    assert gc.isenabled()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_child_that_another_thread_forks_meanwhile_collects() -> None:
+@contextmanager
+def another_thread() -> Iterator[None]:
+    """A thread that holds it back meanwhile."""
     entered, leave = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -62,12 +45,28 @@ def test_child_that_another_thread_forks_meanwhile_collects() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     assert entered.wait(10)
-    child = os.fork()
-    if not child:
-        os._exit(0 if gc.isenabled() else 1)
-    _, status = os.waitpid(child, 0)
+    yield
     leave.set()
     thread.join()
+
+
+def test_collector_goes_on_when_the_last_thread_leaves() -> None:
+    with held_back(), another_thread():
+        pass
+    assert gc.isenabled()
+    with another_thread():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_child_that_another_thread_forks_meanwhile_collects() -> None:
+    with another_thread():
+        child = os.fork()
+        if not child:
+            os._exit(0 if gc.isenabled() else 1)
+        _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
 
 

@@ -267,25 +267,16 @@ def test_undefined_bits_are_tracked_through_bitwise_operations() -> None:
     assert found == [0xFF00, 0xFFFF00FF, 0xFF00, 0xFF000, 0xFF0, 0, 0xFFFFFFFF, 0]
 
 
-def test_undefined_field_is_dropped_where_it_is_not_used() -> None:
-    body = """%u = llvm.mlir.undef : vector<4xi8>
-    %zero = llvm.mlir.constant(0 : i32) : i32
-    %b = llvm.trunc %a0 : i32 to i8
-    %v = llvm.insertelement %b, %u[%zero : i32] : vector<4xi8>
-    %r0 = llvm.bitcast %v : vector<4xi8> to i32
-    %r1 = llvm.trunc %r0 : i32 to i8"""
-    assert undefined_of(body, ["i32", "i8"]) == [0xFFFFFF00, 0]
-
-
-def test_poison_spoils_the_whole_word() -> None:
-    body = """%u = llvm.mlir.poison : vector<4xi8>
+@pytest.mark.parametrize(("what", "left"), [("undef", [0xFFFFFF00, 0, 0]), ("poison", [0xFFFFFFFF, 0xFF, 0])])
+def test_an_undefined_field_is_dropped_and_poison_spoils_the_whole_word(what: str, left: list[int]) -> None:
+    body = f"""%u = llvm.mlir.{what} : vector<4xi8>
     %zero = llvm.mlir.constant(0 : i32) : i32
     %b = llvm.trunc %a0 : i32 to i8
     %v = llvm.insertelement %b, %u[%zero : i32] : vector<4xi8>
     %r0 = llvm.bitcast %v : vector<4xi8> to i32
     %r1 = llvm.trunc %r0 : i32 to i8
     %r2 = llvm.extractelement %v[%zero : i32] : vector<4xi8>"""
-    assert undefined_of(body, ["i32", "i8", "i8"]) == [0xFFFFFFFF, 0xFF, 0]
+    assert undefined_of(body, ["i32", "i8", "i8"]) == left
 
 
 def test_select_between_undefined_and_defined() -> None:

@@ -127,15 +127,6 @@ def test_arguments_may_lead_to_one_memory_unless_that_is_checked() -> None:
         assert (ll.EARLY in root.operation.attributes) == (passes != [LoadAhead(distinct=False)])
 
 
-def test_what_nothing_is_written_to_is_loaded_ahead_in_any_case() -> None:
-    summed = f"%next = arith.addi %sum, %z : {A}\nscf.yield %next : {A}"
-    carries = f"iter_args(%sum = %lane) -> ({A}) "
-    looped = "%end = " + loop(OFFSETS, LOADED, EXCHANGED, summed, carries=carries)
-    root = upstream(of(looped, f"tt.store %q, %end : {P}"))
-    assert run_passes(root, [LoadAhead(distinct=False)], verify=True).succeeded
-    assert early(root.operation) == () and ll.EARLY in root.operation.attributes
-
-
 def test_they_come_behind_the_last_use_of_this_iteration_s() -> None:
     doubled = f"%d = arith.addi %x, %x : {A}"
     inside = [

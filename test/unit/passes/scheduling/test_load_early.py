@@ -166,13 +166,13 @@ WRITES = {
 """Ways to write to the memory that the loads read."""
 
 
-@pytest.mark.parametrize("write", ["store", "atomic"])
-def test_arguments_may_lead_to_one_memory_unless_that_is_checked(write: str) -> None:
-    root = upstream(of(FENCES[write], exchange(0), load(1)))
-    assert run_passes(root, [LoadEarly(distinct=False)], verify=True).succeeded
-    assert ll.EARLY not in root.operation.attributes
-    assert run_passes(root, [LoadEarly()], verify=True).succeeded
-    assert early(root.operation) == ((0, 1),)
+def test_arguments_may_lead_to_one_memory_unless_that_is_checked() -> None:
+    for write in ("store", "atomic"):
+        root = upstream(of(FENCES[write], exchange(0), load(1)))
+        assert run_passes(root, [LoadEarly(distinct=False)], verify=True).succeeded
+        assert ll.EARLY not in root.operation.attributes
+        assert run_passes(root, [LoadEarly()], verify=True).succeeded
+        assert early(root.operation) == ((0, 1),)
 
 
 def test_what_is_written_before_an_early_return_is_not_written_before_other_loads() -> None:
@@ -202,9 +202,7 @@ def test_nothing_moves_in_modules_with_calls() -> None:
     assert stays(text[: text.rindex("}")] + "tt.func private @g(%p: !tt.ptr<i32>) {\ntt.return\n}\n}\n")
 
 
-@pytest.mark.parametrize(
-    "passes", [[LoadEarly()], [LowerGathers("cuda:90"), LoadEarly()]]
-)
+@pytest.mark.parametrize("passes", [[LoadEarly()], [LowerGathers("cuda:90"), LoadEarly()]])
 def test_gathers_are_exchanges_by_themselves_and_as_calls(passes: Sequence[Any]) -> None:
     gather = "%g = tt.gather %x0[%lane] {axis = 0 : i32} : (tensor<512xi32, #a>, tensor<512xi32, #a>) -> "
     root = upstream(of(gather + "tensor<512xi32, #a>", load(1)))

@@ -9,13 +9,12 @@ import pytest
 import triton
 import triton.language as tl
 from autotune_support import LaunchingDriver, gpu
-from contests_support import READ, WORKERS, WRITE, Beside, SimulatedClock, installed
+from contests_support import WORKERS, Beside, SimulatedClock, installed
 from triton.runtime.jit import MockTensor
 
 import triton_linear
 from triton_linear.checked import DISTINCT, Checked, are_distinct, parameters
 from triton_linear.contests.launches import LaunchContest
-from triton_linear.dialect import store
 
 __all__ = ["gpu", "installed"]
 
@@ -84,17 +83,9 @@ def test_contests_check_each_launch(gpu: LaunchingDriver, monkeypatch: pytest.Mo
         assert gpu.launched[-1] == expected, "after it"
 
 
-@pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(store, "read", READ)
-    monkeypatch.setattr(store, "write", WRITE)
-    triton_linear.install(wait=True, strict=True)
-    yield
-    triton_linear.uninstall()
-
-
-@pytest.mark.usefixtures("waiting")
+@pytest.mark.usefixtures("installed")
 def test_kernels_of_no_contest_are_checked_as_well(gpu: LaunchingDriver) -> None:
+    triton_linear.install(wait=True, strict=True)
     ours = launch(APART)
     assert isinstance(ours._run, Checked) and gpu.launched == [ours.kernel]
     launch(WITHIN)
@@ -107,8 +98,9 @@ def test_kernels_of_no_contest_are_checked_as_well(gpu: LaunchingDriver) -> None
     assert gpu.launched[-1] == stock
 
 
-@pytest.mark.usefixtures("waiting")
+@pytest.mark.usefixtures("installed")
 def test_what_a_program_compiles_itself_is_for_all_arguments(gpu: LaunchingDriver) -> None:
+    triton_linear.install(wait=True, strict=True)
     source = triton.compiler.ASTSource(
         centred, {"x": "*i8", "N": "constexpr", "out": "*i8", "rows": "i32"}, {"N": 1024}
     )
