@@ -64,13 +64,13 @@ class _Trial(threading.local):
     """The state of one thread that measures configurations.
 
     doubled: each configuration is measured with the plugin and without. measures: one is being measured with
-    the plugin. benching: one is being measured. comparing: with the plugin, and its binary is not yet compared
-    with stock Triton's. same_binary: the result of that comparison. timings: of the configurations whose binary
+    the plugin. benching: one is being measured. comparing: the function whose kernel is not yet compared with
+    stock Triton's. same_binary: the result of that comparison. timings: of the configurations whose binary
     is the same. off: a configuration is launched that was chosen without the plugin."""
 
     def __init__(self) -> None:
         self.doubled = False
-        self.comparing = False
+        self.comparing: Any = None
         self.measures = False
         self.benching = False
         self.off = False
@@ -153,7 +153,7 @@ class Autotuning:
     ) -> list[Any]:
         configs = stock(tuner, *args, **kwargs)
         self._trial.timings = {}
-        self._trial.doubled = len(configs) > 1 and self._applies() and _runs_compiled(tuner)
+        self._trial.doubled = len(configs) > 1 and self._applies() and _compiled_function(tuner) is not None
         if len(configs) == 1:
             self._trial.measures = False  # Triton takes it as it is
         return with_and_without(configs, None) if self._trial.doubled else configs
@@ -162,11 +162,13 @@ class Autotuning:
         trial, off = self._trial, mark_of(config) == OFF
         if off and (known := trial.timings.get(marked(config, None))) is not None:
             return known
-        trial.comparing, trial.same_binary, trial.benching = trial.doubled and not off, False, True
+        trial.comparing = _compiled_function(tuner) if trial.doubled and not off else None
+        trial.same_binary = False
+        benching, trial.benching = trial.benching, True
         try:
             timing = stock(tuner, *args, config=config, **meta)
         finally:
-            trial.comparing = trial.benching = False
+            trial.comparing, trial.benching = None, benching
         if trial.same_binary:
             trial.timings[config] = timing
         return timing
@@ -176,11 +178,13 @@ class Autotuning:
         def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
             if tuner not in self._replaced_caches:
                 self._replace_cache(tuner)
-            before, self._trial.measures = self._trial.measures, len(tuner.configs) > 1
+            trial = self._trial  # a configuration's hook may launch what tunes itself too
+            before = dict(vars(trial))
+            trial.measures, trial.comparing, trial.timings, trial.off = len(tuner.configs) > 1, None, {}, False
             try:
                 return stock(tuner, *args, **kwargs)
             finally:
-                self._trial.measures = before
+                vars(trial).update(before)
 
         return run
 
@@ -190,8 +194,8 @@ class Autotuning:
             if kwargs.pop(MARK, None) == OFF:
                 return self._launch_off(stock, function, *args, **kwargs)
             kernel = stock(function, *args, **kwargs)
-            if self._trial.comparing:
-                self._trial.comparing = False
+            if self._trial.comparing is function:
+                self._trial.comparing = None
                 self._trial.same_binary = self._is_stock_binary(kernel, stock, function, *args, **kwargs)
             return kernel
 
@@ -201,11 +205,12 @@ class Autotuning:
         trial, setting = self._trial, self._switch.current()
         if trial.benching or setting is None or setting.options.wait:
             return self._switch.stock(stock, function, *args, **kwargs)
-        measures, trial.measures, trial.off = trial.measures, False, True
+        before = trial.measures, trial.off
+        trial.measures, trial.off = False, True
         try:
             return stock(function, *args, **kwargs)
         finally:
-            trial.measures, trial.off = measures, False
+            trial.measures, trial.off = before
 
     def _is_stock_binary(
         self, kernel: Any, run: Callable[..., Any], function: Any, *args: Any, **kwargs: Any
@@ -243,14 +248,14 @@ class Autotuning:
             self._replaced_caches.clear()
 
 
-def _runs_compiled(tuner: Any) -> bool:
-    """True if an autotuner launches compiled kernels, not interpreted ones."""
+def _compiled_function(tuner: Any) -> Any:
+    """The `JITFunction` that an autotuner launches; None if it launches interpreted ones."""
     from triton.runtime.jit import JITFunction
 
     found = tuner
     while found is not None and not isinstance(found, JITFunction):
         found = getattr(found, "fn", None)
-    return found is not None
+    return found
 
 
 def _binary(kernel: Any) -> tuple[object, object] | None:

@@ -2,7 +2,7 @@
 
 Two things the code of a kernel may take for granted, and its metadata says so: that integer arguments are 1
 (`unit_arguments`), and that the memory of one argument is not that of another one (`Writes.passed`). Storages
-are compared, not elements. A launch for which it does not hold runs stock Triton's kernel.
+are compared, not elements. Launches for which it does not hold are of stock Triton's kernel.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def check_of(kernel: Any) -> Check | None:
     named = getattr(kernel.metadata, DISTINCT, ())
     if not units and not named:
         return None
-    numbers = parameters(kernel.src.signature) or []
+    numbers = parameters(kernel.src.signature)
+    if numbers is None:
+        return lambda rest: False
     pairs = [(HEAD + numbers[one], HEAD + numbers[other]) for one, other in named]
     return lambda rest: are_units(units, rest) and are_distinct(pairs, rest)
 

@@ -106,16 +106,9 @@ def of_ours(kernel: Any, setting: Setting, units: UnitArguments = NO_UNITS) -> t
     """The options that our version of a kernel of stock Triton's is compiled under, and its key on disk. units:
     the arguments that are 1 in each launch."""
     options = setting.options
-    asked = replace(
-        options,
-        exact=True,
-        decisions=NONE,
-        report="",
-        wait=True,
-        autotune=False,
-        measured=True,
-        distinct=parameters(kernel.src.signature) is not None,
-    )
+    checked = parameters(kernel.src.signature) is not None
+    asked = replace(options, exact=True, decisions=NONE, report="", wait=True, autotune=False)
+    asked = replace(asked, measured=True, distinct=checked)
     return asked, contest_job.key_of(kernel.hash, Setting(asked, decided=NO_DECISIONS), units)
 
 

@@ -22,9 +22,8 @@ import inspect
 import logging
 import os
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
@@ -257,7 +256,7 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
             with _state.pinned(setting.checked):
                 kernel = stock(*bound.args, **bound.kwargs)
             if kernel is not None:
-                check_launches(kernel, _anew(stock, given))
+                check_launches(kernel, _stock_of(kernel, given["options"]))
             return kernel
         with _state.pinned(setting), _pinned_submissions(setting):
             return stock(*bound.args, **bound.kwargs)
@@ -266,24 +265,31 @@ def _pinning(stock: Callable[..., object]) -> Callable[..., object]:
 
 
 def _are_checked(given: Mapping[str, Any]) -> bool:
-    """True if the launches of a kernel can be checked for arguments that lead to one memory. given: the
-    arguments of `_do_compile` by name."""
+    """True if the launches of a kernel can be checked for arguments that lead to one memory. Hooks may compile
+    as well, for launches that nobody checks. given: the arguments of `_do_compile` by name."""
+    from triton.knobs import runtime
     from triton.runtime import _async_compile
 
-    return _async_compile.active_mode.get() is None and parameters(given["signature"]) is not None
+    hooked = runtime.jit_cache_hook is not None or runtime.jit_post_compile_hook is not None
+    return (
+        not hooked and _async_compile.active_mode.get() is None and parameters(given["signature"]) is not None
+    )
 
 
-def _anew(stock: Callable[..., object], given: Mapping[str, Any]) -> Callable[[], object]:
-    """What has stock Triton compile a kernel, and puts it in the place of ours; it gives None if the function
-    is gone. given: the arguments of `_do_compile` by name."""
-    function, others = weakref.ref(given["self"]), {k: v for k, v in given.items() if k != "self"}
+def _stock_of(kernel: Any, options: Any) -> Callable[[], object]:
+    """What gives stock Triton's kernel beside one of ours, compiled when it is asked for first. options: those
+    of the backend. A graph may have captured either, so neither takes the place of the other."""
+    source, target = kernel.src, kernel.metadata.target
 
+    @functools.cache
     def compiled() -> object:
-        own = function()
-        if own is None:
-            return None
-        with _state.pinned(None):
-            return stock(own, **others)
+        from triton_linear.contests.events import driver_clock
+
+        clock = driver_clock(target.backend)
+        with _state.pinned(None), nullcontext() if clock is None else clock.relaxed():
+            made = source.fn.compile(source, target=target, options=vars(options))
+            made._init_handles()
+        return made
 
     return compiled
 

@@ -212,18 +212,8 @@ class Options:
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 
-_BESIDE_DECISIONS = (
-    "strict",
-    "dump",
-    "report",
-    "only",
-    "skip",
-    "decisions",
-    "autotune",
-    "cache",
-    "wait",
-    "distinct",
-)
+_LAUNCHED = ("wait", "distinct")
+_BESIDE_DECISIONS = ("strict", "dump", "report", "only", "skip", "decisions", "autotune", "cache", *_LAUNCHED)
 """The options that do not affect which variant of a kernel is fastest."""
 
 PUBLIC: Final = {option.name: option for option in fields(Options) if "internal" not in option.metadata}

@@ -59,7 +59,7 @@ def parsed(text: str) -> ir.Module:
 
 def place_of(op: ir.Operation) -> str:
     """Line and column in the function's text, or the place in a file that its location names."""
-    found = re.search(r'"((?:[^"\\\\]|\\\\.)*)":(\d+):(\d+)', str(op.location))
+    found = re.search(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)', str(op.location))
     if found is None:
         return str(op.location)
     return f"{found[2]}:{found[3]}" if found[1] == "-" else f"{found[1]}:{found[2]}:{found[3]}"

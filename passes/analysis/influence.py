@@ -37,7 +37,7 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
 
     A comparison that only selects one of the two values that it compares is a minimum or maximum and decides
     nothing. Values are followed through loops, branches, memory on the chip, and global memory that the kernel
-    reads and writes by one argument. Arguments of calls count as well, and what
+    reads and writes. Arguments of calls count as well, and what
     functions return in a module with calls.
     """
     comparing = [op for op in ops if _may_compare(op.name)]
@@ -56,7 +56,7 @@ def _influencing(
     producers = producers_of(ops)
     pointers = Pointers(producers, captures=True)
     on_chip = list(_put_into_memory(ops))
-    stores = [op for op in ops if op.name == names.STORE] if through_global else []
+    stores = [op.operands[:2] for op in ops if op.name == names.STORE] if through_global else []
     writes = Writes.of(ops) if stores else None
     memories: dict[Type, bool] = {}
 
@@ -74,8 +74,10 @@ def _influencing(
         found += (*producer.operands, *terminated(producer))
         if writes is not None and producer.name == names.LOAD:
             # Another program may read what one writes later, and the host may give one buffer twice.
-            earlier, at = set(writes.before(producer)), producer.operands[0]
-            found += (op.operands[1] for op in stores if op in earlier or pointers.meet(op.operands[0], at))
+            earlier, at = writes.before(producer), producer.operands[0]
+            for to, stored in stores:
+                if writes.pointers.origins(to) in earlier or pointers.meet(to, at):
+                    found.append(stored)
         return found
 
     return reached(roots, sources)

@@ -90,35 +90,37 @@ class Writes:
     places: Places
     pointers: Pointers
     distinct: bool = False
-    found: list[Operation] = field(default_factory=list)
+    first: dict[tuple[Block, Origins], int] = field(default_factory=dict)
+    """The number of the first write in each block of the kernel to the memory of the same arguments."""
 
     @classmethod
     def of(cls, ops: Sequence[Operation], *, distinct: bool = False) -> Writes:
         """The writes among `ops`, all operations of a module in their order."""
         made = cls(Places(ops), Pointers(producers_of(ops)), distinct)
-        made.found += filter(made._written, ops)
+        for number, op in enumerate(ops):
+            if written := made._written(op):
+                made.first.setdefault((made._block(op), written), number)
         return made
 
-    def before(self, load: Operation) -> list[Operation]:
-        """The writes that some thread of the kernel may have done before `load` runs."""
+    def before(self, load: Operation) -> set[Origins]:
+        """What some thread of the kernel may have written to before `load` runs, by the arguments."""
         here = self._block(load)
         if not is_kernel(here.owner.operation):
-            return self.found
+            return {written for _, written in self.first}
         loops = [parent for parent in self.places.around(load) if parent.name in LOOPS]
         end = self.places.ends[loops[-1]] if loops else self.places.numbers[load]
         earlier = reached(here.predecessors, lambda block: list(block.predecessors))
-        return [
-            op
-            for op in self.found
-            if (block := self._block(op)) in earlier or (block == here and self.places.numbers[op] < end)
-        ]
+        return {
+            written
+            for (block, written), number in self.first.items()
+            if block in earlier or (block == here and number < end)
+        }
 
     def passed(self, load: Operation) -> frozenset[Pair] | None:
         """The arguments whose memory has to be distinct so that `load` reads in front of all writes what it
         reads at its place; None: it may read something else even then."""
         read, pairs = self.pointers.origins(load.operands[0]), set[Pair]()
-        for write in self.before(load):
-            written = self._written(write)
+        for written in self.before(load):
             if not self.distinct or not read.isdisjoint(written):
                 return None
             for one, other in product(map(_pointer, read), map(_pointer, written)):

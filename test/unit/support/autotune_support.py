@@ -21,16 +21,18 @@ from triton_linear.tools.support.script import FakeDriver
 class LaunchingDriver(FakeDriver):
     """A driver that loads and launches everything.
 
-    launched: the binaries, in order.
+    launched: the binaries, in order. loaded: how many there were to load.
     """
 
     def __init__(self) -> None:
         super().__init__(CUDA)
         self.launched: list[bytes] = []
+        self.loaded = 0
         self.utils = self
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, ...]:
         """A module, the function (the binary itself), registers, spills and threads."""
+        self.loaded += 1
         return object(), kernel, 32, 0, 1024
 
     def unload_module(self, module: object) -> None:

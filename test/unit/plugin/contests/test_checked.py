@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import triton
@@ -28,25 +29,14 @@ def centred(x, N: tl.constexpr, out, rows):
         tl.store(out + row * N + at, values - tl.max(values, 0))
 
 
-class Storage(NamedTuple):
-    start: int
-    size: int
-
-    def data_ptr(self) -> int:
-        return self.start
-
-    def nbytes(self) -> int:
-        return self.size
-
-
 class Tensor(MockTensor):
     """A tensor of PyTorch's somewhere in a storage."""
 
     def __init__(self, start: int, size: int) -> None:
         super().__init__(tl.int8)
-        self.storage = Storage(start, size)
+        self.storage = SimpleNamespace(data_ptr=lambda: start, nbytes=lambda: size)
 
-    def untyped_storage(self) -> Storage:
+    def untyped_storage(self) -> SimpleNamespace:
         return self.storage
 
 
@@ -88,14 +78,22 @@ def test_kernels_of_no_contest_are_checked_as_well(gpu: LaunchingDriver) -> None
     triton_linear.install(wait=True, strict=True)
     ours = launch(APART)
     assert isinstance(ours._run, Checked) and gpu.launched == [ours.kernel]
+    loaded = gpu.loaded
     launch(WITHIN)
     stock = gpu.launched[-1]
     assert stock != ours.kernel
-    assert launch(APART).kernel == stock, "it is stock Triton's from then on"
-    ours[(4, 1, 1)](APART[0], 1024, APART[1], 64)
-    assert gpu.launched[-1] == ours.kernel, "for those who keep the kernel"
+    assert launch(APART) is ours and gpu.launched[-1] == ours.kernel
     ours[(4, 1, 1)](WITHIN[0], 1024, WITHIN[1], 64)
-    assert gpu.launched[-1] == stock
+    assert gpu.launched[-1] == stock and gpu.loaded == loaded + 1, "which is compiled once"
+
+
+@pytest.mark.usefixtures("installed")
+def test_hooks_that_may_compile_too_keep_loads_behind_stores(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triton_linear.install(wait=True, strict=True)
+    monkeypatch.setattr(triton.knobs.runtime, "jit_post_compile_hook", lambda **_: None)
+    assert not hasattr(launch(WITHIN).metadata, DISTINCT)
 
 
 @pytest.mark.usefixtures("installed")
