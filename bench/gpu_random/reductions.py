@@ -18,6 +18,7 @@ import numpy.typing as npt
 from bench.fuzz.evaluate import by_coordinates
 from bench.fuzz.pairs import drawn_layout
 from bench.fuzz.random_layouts import random_pair
+from triton_linear.dialect import triton_versions
 from triton_linear.passes.reductions.split import Split, split
 
 from ..harness import ttgir
@@ -79,7 +80,7 @@ def _drawn(rng: random.Random, number: int, ctas: int) -> ReductionCase:
         usual = not pair.family.startswith("general") and not pair.element.startswith("!tt.ptr")
         if not usual or case.element.bits < 8 or max(case.register_counts) > MOST_REGISTERS:
             continue
-        found = split(drawn_layout(pair, pair.source), axis)
+        found = split(drawn_layout(pair, pair.source), axis, triton_versions.installed_release())
         if isinstance(found, Split) and found.far:
             return case
 

@@ -22,7 +22,6 @@ from triton_linear.passes.conversions import outline, stubs
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
 
-PLANNERS = ("plan_noop", "plan_registers", "plan_shuffle", "plan_warp_shared", "plan_cta_shared")
 NAMES = (
     "bn_nhwc-1",
     "emb_sum-0",
@@ -49,14 +48,12 @@ def nothing_known() -> Iterator[None]:
 
 
 def question(frame: FrameType | None) -> Hashable:
-    """What the call of `select`, or of `shuffled`, that is under way was asked."""
-    codes = [asked.__wrapped__.__code__ for asked in (selection.select, selection.shuffled)]
-    while frame is not None and frame.f_code not in codes:
+    """What the call of `select` that is under way was asked."""
+    while frame is not None and frame.f_code is not selection.select.__wrapped__.__code__:
         frame = frame.f_back
     assert frame is not None, "a planner was called by somebody else"
     asked = frame.f_locals
-    where = asked["situation"] if "situation" in asked else asked["target"]
-    return asked["src"], asked["dst"], asked["element"].bits, where
+    return asked["src"], asked["dst"], asked["element"].bits, asked["situation"]
 
 
 def compiled(path: Path) -> tuple[attempts.Prepared, list[attempts.Attempt]]:
@@ -79,8 +76,10 @@ def test_each_planner_looks_at_a_conversion_once(name: str, monkeypatch: pytest.
 
         return count
 
-    for planner in PLANNERS:
+    for planner in ("plan_noop", "plan_registers"):
         monkeypatch.setattr(selection, planner, counted(planner, getattr(selection, planner)))
+    for planner, plan in selection.PLANNERS.items():
+        monkeypatch.setitem(selection.PLANNERS, planner, counted(planner, plan))
     prepared, attempts = compiled(path_of(name))
     assert prepared.differs and attempts
     assert {planner for planner, _ in calls} >= {"plan_noop", "plan_registers"}

@@ -119,7 +119,7 @@ def test_banks_show_the_conflicts_of_each_access(browser: Any, tmp_path: Path) -
 def test_a_conversion_plays(browser: Any, tmp_path: Path) -> None:
     show(browser, tmp_path, *conversion())
     turn_to(browser, "Conversion")
-    assert facts(browser)[1].startswith("conversion on cuda:90: cta-shared")
+    assert "conversion on cuda:90: cta-shared" in find(browser, ".sub")[0].text
     (moving,) = find(browser, 'g[data-key="9:0"]')
     start = moving.get_attribute("transform")
     find(browser, "#play")[0].click()
