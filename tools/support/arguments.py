@@ -16,7 +16,6 @@ from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.errors import fail
 from triton_linear.variants import COMPARED, VARIANTS
 
-FORMATS = ("text", "svg", "html")
 VIEWS = ("tensor", "hardware", "memory", "matrix")
 _WRONG_CHOICE = "invalid choice: "
 _UNKNOWN = "unrecognized arguments: "
@@ -162,9 +161,8 @@ def _view(parser: argparse.ArgumentParser) -> None:
     option("--shape", metavar="RxC", help="sizes of the tensor, as 64x32")
     option("--type", default="f32", dest="element", help="element type (default %(default)s)")
     option("--target", help="GPU, for banks and costs (default: what the module says, or cuda:90)")
-    option("--format", choices=FORMATS, help="default: that of the output file's name, or text")
     option("--view", choices=VIEWS, help="only this one (default: all that there are; of pictures the first)")
-    option("-o", "--output", type=Path, metavar="FILE", help="default: the standard output")
+    option("-o", "--output", type=Path, metavar="FILE", help="a .txt, .svg or .html (default: standard output)")
 
 
 def _verify(parser: argparse.ArgumentParser) -> None:

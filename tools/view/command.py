@@ -5,23 +5,31 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
 
 from triton_linear.dialect.linear_layout import LANE, WARP
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.support.arguments import FORMATS
 from triton_linear.tools.support.console import write
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.view import text as texts
+from triton_linear.tools.view.colours import painter
 from triton_linear.tools.view.fold import tiles_of
-from triton_linear.tools.view.memory import access_text, memory_text
+from triton_linear.tools.view.memory import Memory, access_lines, is_drawn
+from triton_linear.tools.view.picture import beside, picture
 from triton_linear.tools.view.places import is_distributed
 from triton_linear.tools.view.subject import Subject, check_same_tensor, place_of, subjects
 
+FORMATS = ("text", "svg", "html")
 _USUAL_TARGET = "cuda:90"
+_NARROWEST = 76
+"""The minimum width of a panel of a picture, so that the name of an encoding needs only a few lines."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,13 +43,20 @@ def run(arguments: argparse.Namespace) -> int:
         first = dataclasses.replace(shown[0], notes=())
         shown = (first, subjects(arguments.to, arguments.shape, arguments.element, arguments.target)[-1])
         check_same_tensor(shown[:2])
-    kind = arguments.format or _kind_of(arguments.output)
+    kind = _kind_of(arguments.output)
     try:
+        if arguments.output is None and sys.stdout.isatty():
+            for line in text_of(shown, arguments.view, target):
+                Console().print(line, soft_wrap=True)
+            return 0
         content = drawn(shown, kind, arguments.view, target)
     except ValueError as error:
-        file, line = place_of(arguments.what) or ("", 0)
-        fail(str(error), file, line, min(line, 1))
-    _write(content, arguments.output, kind)
+        file, line_number = place_of(arguments.what) or ("", 0)
+        fail(str(error), file, line_number, min(line_number, 1))
+    if arguments.output is not None:
+        write(arguments.output, content)
+    else:
+        sys.stdout.write(content.decode())
     return 0
 
 
@@ -50,7 +65,7 @@ def _kind_of(output: Path | None) -> str:
         return "text"
     kind = output.suffix.removeprefix(".")
     if kind not in FORMATS:
-        fail(f"output: no format is called '{kind}'; say --format={'|'.join(FORMATS)}", str(output))
+        fail(f"output: no format is called '{kind}'; there are {', '.join(FORMATS)}", str(output))
     return kind
 
 
@@ -60,47 +75,85 @@ def drawn(shown: Sequence[Subject], kind: str, view: str | None, target: Target)
         from triton_linear.tools.view.page import page
 
         return page(shown, target, "\n".join(plan_of(shown, target))).encode()
-    if kind != "text":
-        from triton_linear.tools.view.picture import picture
-
-        return picture(shown, view or "tensor", target)
-    return (text_of(shown, view, target) + "\n").encode()
+    if kind == "svg":
+        return picture(lines_of_picture(shown, view or "tensor", target))
+    return "".join(f"{line.plain.rstrip()}\n" for line in text_of(shown, view, target)).encode()
 
 
-def text_of(shown: Sequence[Subject], view: str | None, target: Target) -> str:
+def text_of(shown: Sequence[Subject], view: str | None, target: Target) -> list[Text]:
     """The views of all layouts, then the conversion between two: as many rows as fit a screen."""
     for rows in texts.ROWS:
         text = text_of_rows(shown, view, target, rows)
-        if text.count("\n") + 1 < texts.MOST_LINES:
+        if len(text) < texts.MOST_LINES:
             break
     return text
 
 
-def text_of_rows(shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int]) -> str:
+def text_of_rows(
+    shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int]
+) -> list[Text]:
     """The views with at most so many rows of the tensor, and of lanes, of each layout."""
-    count, (most, lanes) = len(shown), rows
-    tiles = tiles_of([subject.layout for subject in shown], lambda layouts: texts.text_tile(layouts, most))
-    parts = []
-    for subject, size in zip(shown, tiles, strict=True):
-        names = [subject.text if count > 1 or subject.source else ""]
-        names += texts.wrapped(subject.source) if subject.source else []
-        parts.append("\n".join(filter(None, names)))
-        if view in (None, "tensor"):
-            body = texts.tensor_text(subject.layout, most, size)
-            parts.append("tensor: who holds each element\n" + body)
-        if view in (None, "hardware") and is_distributed(subject.layout):
-            parts.append("hardware: what each lane holds\n" + texts.hardware_text(subject.layout, lanes))
-        if view in (None, "memory") and subject.is_shared:
-            parts.append("memory: what is in the banks\n" + memory_text(subject, target, most))
-        if view == "matrix" or (view is None and count <= 2):
-            parts.append("matrix over F2\n" + texts.matrix_text(subject.layout))
-    if count == 2 and view is None and shown[0].layout.out_dims == shown[1].layout.out_dims:
-        parts.append("\n".join(part for line in plan_of(shown, target) for part in texts.wrapped(line)))
-        for memory in shown:
+    parts: list[list[Text]] = []
+    for subject, sections in zip(shown, _sections(shown, view, target, rows), strict=True):
+        names = [Text(subject.text, "bold")] if len(shown) > 1 or subject.source else []
+        parts += [[*names, *(texts.wrapped(subject.source) if subject.source else [])], *sections]
+    if len(shown) == 2 and view is None and shown[0].layout.out_dims == shown[1].layout.out_dims:
+        parts.append([part for line in plan_of(shown, target) for part in texts.wrapped(line)])
+        for memory in filter(is_drawn, shown):
             parts += [
-                access_text(memory, r, target) for r in shown if memory.is_shared and is_distributed(r.layout)
+                [Text(line) for line in access_lines(memory, registers, target)]
+                for registers in shown
+                if is_distributed(registers.layout)
             ]
-    return "\n\n".join(filter(None, parts))
+    return [line for part in parts if any(part) for line in (Text(), *part)][1:]
+
+
+def _sections(
+    shown: Sequence[Subject], view: str | None, target: Target, rows: tuple[int, int]
+) -> Iterator[list[list[Text]]]:
+    """The views of each layout, each with a line that says what it shows."""
+    most, lanes = rows
+    tiles = tiles_of([subject.layout for subject in shown], lambda layouts: texts.text_tile(layouts, most))
+    for subject, size in zip(shown, tiles, strict=True):
+        layout, paint = subject.layout, painter(subject, target)
+        found = []
+        if view in (None, "tensor"):
+            body = texts.tensor_text(layout, paint, most, size)
+            found.append([Text("tensor: who holds each element"), *body])
+        if view in (None, "hardware") and is_distributed(layout):
+            body = texts.hardware_text(layout, paint, lanes)
+            found.append([Text("hardware: what each lane holds"), *body])
+        if view in (None, "memory") and subject.is_shared:
+            body = texts.memory_text(Memory(subject, target), paint, most)
+            found.append([Text("memory: what is in the banks"), *body])
+        if view == "matrix" or (view is None and len(shown) <= 2):
+            found.append([Text("matrix over F2"), *texts.matrix_text(layout)])
+        yield found
+
+
+def lines_of_picture(shown: Sequence[Subject], view: str, target: Target) -> list[Text]:
+    """One view of the layouts, two beside each other."""
+    for subject in shown:
+        if view == "hardware" and not is_distributed(subject.layout):
+            fail("view: lanes hold nothing of a layout of memory; its views are tensor, memory and matrix")
+        if view == "memory" and not subject.is_shared:
+            views = "tensor, hardware and matrix"
+            fail(f"view: only layouts of shared memory have banks; this one's views are {views}")
+    rows = texts.ROWS[0 if len(shown) <= 2 else 1]
+    blocks = []
+    for subject, ((_, *body),) in zip(shown, _sections(shown, view, target, rows), strict=True):
+        wide = max(_NARROWEST, *(line.cell_len for line in body))
+        known = [subject.encoding if subject.encoding != subject.text else "", subject.source]
+        heading = [Text(line, "bold") for line in textwrap.wrap(subject.text, wide)]
+        heading += [Text(line, texts.HEADS) for note in known for line in textwrap.wrap(note, wide)]
+        blocks.append((heading, body))
+    lines: list[Text] = []
+    for first in range(0, len(blocks), 2):
+        pair = blocks[first : first + 2]
+        high = max(len(heading) for heading, _ in pair)
+        padded = [[*heading, *[Text()] * (high - len(heading) + 1), *body] for heading, body in pair]
+        lines += [*[Text()] * bool(lines), *beside(padded)]
+    return lines
 
 
 def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
@@ -127,13 +180,3 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     selection = select(source.layout, destination.layout, element, Situation.on(target))
     how = "left to Triton" if selection.plan is None else selection.plan.summary()
     return (f"conversion on {target.name}: {how}", *(f"  not {rejected}" for rejected in selection.rejected))
-
-
-def _write(content: bytes, output: Path | None, kind: str) -> None:
-    if output is None:
-        if kind != "text" and sys.stdout.isatty():
-            fail(f"{kind} is not for a terminal: -o FILE")
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        return
-    write(output, content)

@@ -13,7 +13,8 @@ from triton_linear.lowering.planners.shared_access import Touch, touches
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.view.places import Grid, LaneRun, coordinates
+from triton_linear.tools.support.words import wavefronts_text
+from triton_linear.tools.view.places import Grid, LaneRun, coordinates, numbers, point_label, spans
 from triton_linear.tools.view.subject import Subject
 
 
@@ -40,23 +41,27 @@ class Memory:
         line = self.target.wavefront_bytes
         per_line = max(1, line // self.size)
         rows = int(self.addresses[-1]) // line + 1
-        held: list[list[tuple[int, ...] | None]] = [[None] * per_line for _ in range(rows)]
-        for address, point in zip(self.addresses.tolist(), self.points.tolist(), strict=True):
-            held[address // line][address % line // self.size] = tuple(point)
-        starts = [0]
-        for at in range(1, per_line):
-            if not all(_follows(row[at - 1], row[at]) for row in held):
-                starts.append(at)
-        spans = [(at, end - at) for at, end in zip(starts, [*starts[1:], per_line], strict=True)]
+        held: list[list[tuple[int, ...]]] = [[()] * per_line for _ in range(rows)]
+        offsets: dict[tuple[int, int], int] = {}
+        for offset, (address, point) in enumerate(
+            zip(self.addresses.tolist(), self.points.tolist(), strict=True)
+        ):
+            row, at = address // line, address % line // self.size
+            held[row][at] = tuple(point)
+            offsets[row, at] = offset
+        columns = spans(per_line, lambda at: all(_follows(row[at - 1], row[at]) for row in held))
         cells = tuple(
             tuple(
-                LaneRun(_label(row[at], count), row[at] or (), at * self.size // self.target.bank_bytes)
-                for at, count in spans
+                LaneRun(
+                    point_label(points[at], count) if points[at] else ".", points[at], offsets.get((row, at))
+                )
+                for at, count in columns
             )
-            for row in held
+            for row, points in enumerate(held)
         )
-        names = tuple(str(row * line) for row in range(rows))
-        return Grid("shared memory", "byte \\ element", names, tuple(spans), cells)
+        return Grid(
+            "shared memory", "byte \\ element", tuple(str(row * line) for row in range(rows)), columns, cells
+        )
 
     def row(self, offset: int) -> int:
         """The number of the row that has an element."""
@@ -74,32 +79,15 @@ class Memory:
         return touches(places, self.size, self.target, kind)
 
 
-def _follows(before: tuple[int, ...] | None, now: tuple[int, ...] | None) -> bool:
-    if before is None or now is None:
-        return before is now
+def is_drawn(subject: Subject) -> bool:
+    """Whether a subject is a layout of one allocation of shared memory."""
+    return subject.is_shared and not subject.layout.has_in_dim(PARTITION)
+
+
+def _follows(before: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    if not before or not now:
+        return before == now
     return before[:-1] == now[:-1] and now[-1] == before[-1] + 1
-
-
-def _label(point: tuple[int, ...] | None, count: int) -> str:
-    if point is None:
-        return "."
-    *front, last = point
-    return ",".join([*map(str, front), str(last) if count == 1 else f"{last}-{last + count - 1}"])
-
-
-def memory_text(subject: Subject, target: Target, most_rows: int) -> str:
-    """The rows of banks, see `Memory.grid`: at most `most_rows` lines, however wide the rows are, then a line
-    about the other elements.
-    """
-    from triton_linear.tools.view.text import columns_per_line, grid_lines, wrapped
-
-    memory = Memory(subject, target)
-    grid = memory.grid()
-    parts = -(-len(grid.columns) // columns_per_line(grid))
-    rows = max(1, most_rows // parts)
-    lines = list(grid_lines(grid, rows))
-    lines += [part for line in memory_words(memory, rows) for part in wrapped(line)]
-    return "\n".join(lines)
 
 
 def memory_words(memory: Memory, rows: int) -> Iterator[str]:
@@ -115,15 +103,15 @@ def memory_words(memory: Memory, rows: int) -> Iterator[str]:
         yield f"from byte {starts} on: coordinates xor {by}"
 
 
-def access_text(memory: Subject, registers: Subject, target: Target) -> str:
+def access_lines(memory: Subject, registers: Subject, target: Target) -> list[str]:
     """A line for each kind of access, and a line about the worst phase of those with bank conflicts. Loads
     and stores are described separately if the hardware treats them differently.
     """
     place = Memory(memory, target)
     loads, stores = (place.touches(registers.layout, kind) for kind in (LOAD, STORE))
     if loads == stores:
-        return "\n".join(_access_lines("accesses", loads))
-    return "\n".join((*_access_lines("loads", loads), *_access_lines("stores", stores)))
+        return _access_lines("accesses", loads)
+    return [*_access_lines("loads", loads), *_access_lines("stores", stores)]
 
 
 def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
@@ -134,7 +122,7 @@ def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
         kinds.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
     for (width, times, minimum), same in kinds.items():
         what = f"access of {width * 8} bits" if len(same) == 1 else f"accesses of {width * 8} bits, each"
-        lines.append(f"  {len(same)} {what}: {_wavefronts(times)} ({minimum} at least)")
+        lines.append(f"  {len(same)} {what}: {wavefronts_text(times, minimum)}")
         phase = max(same[0].phases, key=lambda phase: phase.wavefronts)
         if times > minimum:
             worst = [str(bank) for bank, words in phase.banks.items() if words == phase.wavefronts]
@@ -145,16 +133,7 @@ def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
     return lines
 
 
-def _runs(numbers: tuple[int, ...]) -> str:
+def _runs(lanes: tuple[int, ...]) -> str:
     """Ascending numbers written as ranges, as in "0-3, 20-23"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(f"{first}-{last}" for first, last in runs)
-
-
-def _wavefronts(count: int) -> str:
-    return "1 wavefront" if count == 1 else f"{count} wavefronts"
+    runs = spans(len(lanes), lambda at: lanes[at] == lanes[at - 1] + 1)
+    return ", ".join(numbers(lanes[at], count) for at, count in runs)

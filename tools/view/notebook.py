@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import html
 
+from rich.text import Text
+
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import target
-from triton_linear.tools.view.drawing import Panel
-from triton_linear.tools.view.picture import panels_drawn
+from triton_linear.tools.view.colours import painter
+from triton_linear.tools.view.picture import beside, picture
 from triton_linear.tools.view.places import tensor_grids
 from triton_linear.tools.view.subject import Subject
+from triton_linear.tools.view.text import grid_lines, matrix_text
 
 MOST_POINTS = 1 << 12
 """The tensor is drawn if the layout has at most as many points, as one of 64x64 elements without copies has."""
@@ -28,15 +31,15 @@ def svg_of(layout: LinearLayout) -> str | None:
     """
     if not layout.total_in_bits or not layout.total_out_bits:
         return None
-    panels: list[Panel] = []
+    parts = [[Text("matrix over F2", "bold"), *matrix_text(layout)]]
     # More than two dimensions would need many slices, and the dimensions of a conversion's layout are no
     # tensor's. The matrix shows these.
     if layout.num_out_dims <= 2 and layout.total_in_bits <= MOST_POINTS.bit_length() - 1:
         (grid,) = tensor_grids(layout)
         if len(grid.rows) * len(grid.columns) <= MOST_CELLS:
-            panels.append(Panel(Subject(layout, "who holds each element"), grid))
-    panels.append(Panel(Subject(layout, "matrix over F2")))
-    return panels_drawn(panels, target(_COLOURED_FOR)).decode()
+            paint = painter(Subject(layout, ""), target(_COLOURED_FOR))
+            parts.insert(0, [Text("who holds each element", "bold"), *grid_lines(grid, paint)])
+    return picture(beside(parts)).decode()
 
 
 def explained(text: str, layout: LinearLayout | None) -> str:

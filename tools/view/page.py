@@ -11,7 +11,7 @@ from typing import Any
 from triton_linear.dialect.linear_layout import LANE, WARP
 from triton_linear.lowering.planners.shared_access import Touch
 from triton_linear.lowering.target.targets import Target
-from triton_linear.tools.view.drawing import thread_colour
+from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.memory import Memory
 from triton_linear.tools.view.places import is_distributed

@@ -1,13 +1,13 @@
 """The points that a layout maps, and the views of them that are drawn.
 
-A view is a `Grid`: rows of cells, each with a label. `text`, `picture` and `page` only draw grids.
+A view is a `Grid`: rows of cells, each with a label. `text` draws grids; a picture is that text, in colours.
 Coordinates of a tensor are written in the order of Triton's dimensions, dim0 first.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,12 @@ MOST_POINTS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LaneRun:
-    """Neighbouring cells of one owner, with one label. `colour`: a number that stands for a colour, or None."""
+    """Neighbouring cells of one owner, with one label. `number`: that of the first within its owner, a register
+    or an offset in memory; None if nobody owns it."""
 
     label: str
     owner: tuple[int, ...] = ()
-    colour: int | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +113,30 @@ class _Cell:
         )
 
 
+def spans(width: int, follows: Callable[[int], bool]) -> tuple[tuple[int, int], ...]:
+    """Runs of columns, each the first and their number; a column belongs to the run of the one before if it
+    `follows`."""
+    starts = [at for at in range(width) if not at or not follows(at)]
+    return tuple((at, following - at) for at, following in itertools.pairwise([*starts, width]))
+
+
+def numbers(first: int, count: int) -> str:
+    """Consecutive numbers, as `4-7`; a single one by itself."""
+    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def point_label(point: Sequence[int], count: int) -> str:
+    """The coordinates of `count` elements that are consecutive along the last dimension."""
+    *front, last = point
+    return ",".join([*map(str, front), numbers(last, count)])
+
+
 def _label(layout: LinearLayout, first: _Cell, count: int) -> str:
-    if not first.owners:
-        return "-"
-    number = str(first.numbers[0]) if count == 1 else f"{first.numbers[0]}-{first.numbers[0] + count - 1}"
-    copies = len(first.owners)
-    label = name_of(layout, first.owners[0]) + number
-    if copies == 2:
-        other = str(first.numbers[1]) if count == 1 else f"{first.numbers[1]}-{first.numbers[1] + count - 1}"
-        return f"{label}|{name_of(layout, first.owners[1])}{other}"
-    return f"{label} x{copies}" if copies > 2 else label
+    names = [
+        name_of(layout, owner) + numbers(number, count)
+        for owner, number in zip(first.owners, first.numbers, strict=True)
+    ]
+    return f"{names[0]} x{len(names)}" if len(names) > 2 else "|".join(names) or "-"
 
 
 def _grid(
@@ -135,28 +150,15 @@ def _grid(
     """A grid in which neighbouring columns are merged if in every row they have consecutive elements of one
     owner.
     """
-    width = len(rows[0])
-    starts = [at for at in range(width) if at == 0 or not all(row[at].follows(row[at - 1]) for row in rows)]
-    spans = [(at, following - at) for at, following in itertools.pairwise([*starts, width])]
+    columns = spans(len(rows[0]), lambda at: all(row[at].follows(row[at - 1]) for row in rows))
     cells = tuple(
         tuple(
-            LaneRun(
-                _label(layout, row[at], count),
-                row[at].owners[0] if row[at].owners else (),
-                _colour(layout, row[at]),
-            )
-            for at, count in spans
+            LaneRun(_label(layout, row[at], count), *(row[at].owners[:1] or [()]), *row[at].numbers[:1])
+            for at, count in columns
         )
         for row in rows
     )
-    return Grid(title, corner, tuple(names), tuple((first + at, count) for at, count in spans), cells)
-
-
-def _colour(layout: LinearLayout, cell: _Cell) -> int | None:
-    """The number for a cell's colour: the lane; in memory the offset, from which the bank follows."""
-    if not cell.owners:
-        return None
-    return cell.owners[0][-1] if is_distributed(layout) else cell.numbers[0]
+    return Grid(title, corner, tuple(names), tuple((first + at, count) for at, count in columns), cells)
 
 
 def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Iterator[Grid]:
@@ -185,7 +187,7 @@ def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Ite
 
 def heads(grid: Grid) -> list[str]:
     """The names of the columns of a grid."""
-    return [str(at) if count == 1 else f"{at}-{at + count - 1}" for at, count in grid.columns]
+    return [numbers(*column) for column in grid.columns]
 
 
 def hardware_grid(
@@ -197,24 +199,22 @@ def hardware_grid(
     """
     table = coordinates(layout)[:register, :lane, warp, block]
     registers, lanes, _ = table.shape
-    starts = [0]
-    for at in range(1, registers):
+
+    def follows(at: int) -> bool:
         step = table[at] - table[at - 1]
-        if not ((step[:, -1] == 1).all() and (step[:, :-1] == 0).all()):
-            starts.append(at)
-    spans = [(at, following - at) for at, following in itertools.pairwise([*starts, registers])]
-    rows = []
-    for which in range(lanes):
-        row = []
-        for at, count in spans:
-            *front, last = table[at, which].tolist()
-            whole = [*map(str, front), str(last) if count == 1 else f"{last}-{last + count - 1}"]
-            row.append(LaneRun(",".join(whole), (block, warp, which), which))
-        rows.append(tuple(row))
-    names = tuple(f"lane {which}" for which in range(lanes))
-    return Grid(
-        f"warp {warp}" + (f" of block {block}" if block else ""), "register", names, tuple(spans), tuple(rows)
+        return bool((step[:, -1] == 1).all() and (step[:, :-1] == 0).all())
+
+    columns = spans(registers, follows)
+    rows = tuple(
+        tuple(
+            LaneRun(point_label(table[at, which].tolist(), count), (block, warp, which), at)
+            for at, count in columns
+        )
+        for which in range(lanes)
     )
+    names = tuple(f"lane {which}" for which in range(lanes))
+    title = f"warp {warp}" + (f" of block {block}" if block else "")
+    return Grid(title, "register", names, columns, rows)
 
 
 def matrix_rows(layout: LinearLayout) -> tuple[list[str], list[str], list[list[int]]]:

@@ -1,16 +1,19 @@
-"""Layouts as text of at most 100 columns."""
+"""Layouts as coloured text of at most 100 columns; a picture is the same text as SVG."""
 
 from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
+
+from rich.text import Text
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.tools.view.fold import Sizes, tile_of
 from triton_linear.tools.view.fold import words as fold_words
-from triton_linear.tools.view.places import Grid, hardware_grid, heads, matrix_rows, tensor_grids
+from triton_linear.tools.view.memory import Memory, memory_words
+from triton_linear.tools.view.places import Grid, LaneRun, hardware_grid, heads, matrix_rows, tensor_grids
 
 WIDTH = 100
 MOST_ROWS = 32
@@ -21,23 +24,32 @@ has less than `MOST_LINES` lines."""
 MOST_LINES = 120
 MOST_IN_CELL = 32
 """The maximum number of consecutive elements of one thread in a cell. It only limits which tiles are tried."""
+HEADS, INK = "dim", "#1d2430"
+_ONE = "bold white on #4c86d9"
+Paint = Callable[[LaneRun], str]
+"""The colour of a cell, as `#rrggbb`."""
 
 
-def grid_lines(grid: Grid, most_rows: int = MOST_ROWS) -> Iterator[str]:
+def grid_lines(grid: Grid, paint: Paint, most_rows: int = MOST_ROWS) -> Iterator[Text]:
     """A grid as lines: as many columns side by side as fit, then the others below."""
     shown = grid.cells[:most_rows]
     names = grid.rows[:most_rows]
     left, wide, per_line = max(map(len, (grid.corner, *grid.rows))), _widest(grid), columns_per_line(grid)
     if grid.title:
-        yield grid.title
+        yield Text(grid.title)
     for start in range(0, len(grid.columns), per_line):
         block = slice(start, start + per_line)
-        line = grid.corner.ljust(left) + "".join("  " + head.ljust(wide) for head in heads(grid)[block])
-        yield line.rstrip()
+        yield _row((grid.corner.ljust(left), HEADS), ((head.ljust(wide), HEADS) for head in heads(grid)[block]))
         for name, row in zip(names, shown, strict=True):
-            yield (name.rjust(left) + "".join("  " + run.label.ljust(wide) for run in row[block])).rstrip()
+            cells = ((run.label.ljust(wide), f"{INK} on {paint(run)}") for run in row[block])
+            yield _row((name.rjust(left), HEADS), cells)
     if len(grid.cells) > len(shown):
-        yield f"... {len(grid.cells) - len(shown)} more rows"
+        yield Text(f"... {len(grid.cells) - len(shown)} more rows")
+
+
+def _row(name: tuple[str, str], cells: Iterable[tuple[str, str]]) -> Text:
+    """A line of cells, two blanks in front of each."""
+    return Text.assemble(name, *(part for cell in cells for part in ("  ", cell)))
 
 
 def columns_per_line(grid: Grid) -> int:
@@ -62,23 +74,23 @@ def text_tile(layouts: Sequence[LinearLayout], most_rows: int = MOST_ROWS) -> Si
     return tile_of(layouts, fits)
 
 
-def tensor_text(layout: LinearLayout, most_rows: int = MOST_ROWS, tile: Sequence[int] | None = None) -> str:
-    """The holders of each element. `T5:2` is register 2 of thread 5 of the CTA, `T5:0-3` are registers 0 to 3
-    for consecutive elements. `|` separates two holders of copies; ` x4` follows the first of four holders.
-
-    If the tensor is too large, only one tile is shown (of size `tile` if given), and how the others differ.
+def tensor_text(layout: LinearLayout, paint: Paint, most_rows: int, tile: Sequence[int]) -> Iterator[Text]:
+    """The holders of each element of a tile, and how other tiles differ. `T5:2` is register 2 of thread 5,
+    `T5:0-3` are its registers 0 to 3 for consecutive elements. `|` separates two holders of copies; ` x4`
+    follows the first of four holders.
     """
-    tile = tile or text_tile([layout], most_rows)
-    lines = [line for grid in tensor_grids(layout, tile) for line in grid_lines(grid, prod(tile))]
-    return "\n".join((*lines, *(part for line in fold_words(layout, tile) for part in wrapped(line))))
+    for grid in tensor_grids(layout, tile):
+        yield from grid_lines(grid, paint, prod(tile))
+    for line in fold_words(layout, tile):
+        yield from wrapped(line)
 
 
-def wrapped(line: str) -> list[str]:
+def wrapped(line: str) -> list[Text]:
     """A line wrapped to lines of at most `WIDTH`, all but the first indented."""
-    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * 6) or [""]
+    return [Text(part) for part in textwrap.wrap(line, WIDTH, subsequent_indent=" " * 6)] or [Text()]
 
 
-def hardware_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
+def hardware_text(layout: LinearLayout, paint: Paint, most_rows: int) -> Iterator[Text]:
     """The elements that the lanes of the first warp hold, for as many lanes and registers as fit, and by how
     much the elements of the others differ.
     """
@@ -89,10 +101,9 @@ def hardware_text(layout: LinearLayout, most_rows: int = MOST_ROWS) -> str:
     while shown[REGISTER] > 1 and len(grid.columns) > columns_per_line(grid):
         shown[REGISTER] //= 2
         grid = hardware_grid(layout, **shown)
-    lines = list(grid_lines(grid, most_rows))
+    yield from grid_lines(grid, paint, most_rows)
     for line in hardware_words(layout, shown):
-        lines += wrapped(line)
-    return "\n".join(lines)
+        yield from wrapped(line)
 
 
 def hardware_words(layout: LinearLayout, shown: Mapping[str, int]) -> Iterator[str]:
@@ -110,29 +121,34 @@ def hardware_words(layout: LinearLayout, shown: Mapping[str, int]) -> Iterator[s
             yield f"{dim} {numbers}: {change}"
 
 
-def matrix_text(layout: LinearLayout) -> str:
+def memory_text(memory: Memory, paint: Paint, most_rows: int) -> Iterator[Text]:
+    """The rows of banks, see `Memory.grid`: at most `most_rows` lines, however wide the rows are, then a line
+    about the other elements.
+    """
+    grid = memory.grid()
+    parts = -(-len(grid.columns) // columns_per_line(grid))
+    rows = max(1, most_rows // parts)
+    yield from grid_lines(grid, paint, rows)
+    for line in memory_words(memory, rows):
+        yield from wrapped(line)
+
+
+def matrix_text(layout: LinearLayout) -> Iterator[Text]:
     """The matrix over F2: a column for each bit of an input, a row for each bit of a coordinate; zeros are
     printed as dots.
     """
     rows, columns, entries = matrix_rows(layout)
     left = max(map(len, rows), default=0)
-    lines = []
-    groups: list[tuple[str, int]] = []
-    for column in columns:
-        dim = column.partition(":")[0]
-        if groups and groups[-1][0] == dim:
-            groups[-1] = dim, groups[-1][1] + 1
-        else:
-            groups.append((dim, 1))
+    groups = [
+        (dim, len(list(bits)))
+        for dim, bits in itertools.groupby(column.partition(":")[0] for column in columns)
+    ]
     widths = [max(len(dim), 2 * count - 1) for dim, count in groups]
-    lines.append(
-        " " * left + "".join(f"  {dim.ljust(w)}" for (dim, _), w in zip(groups, widths, strict=True)).rstrip()
-    )
+    yield _row((" " * left, ""), ((dim.ljust(w), HEADS) for (dim, _), w in zip(groups, widths, strict=True)))
     for name, row in zip(rows, entries, strict=True):
-        line, at = name.ljust(left), 0
+        line, bits = Text.assemble((name.ljust(left), HEADS)), iter(row)
         for (_, count), width in zip(groups, widths, strict=True):
-            part: Sequence[str] = ["1" if entry else "." for entry in row[at : at + count]]
-            line += "  " + " ".join(part).ljust(width)
-            at += count
-        lines.append(line.rstrip())
-    return "\n".join(lines)
+            for place in range(count):
+                line.append(" " if place else "  ").append(*(("1", _ONE) if next(bits) else (".", "")))
+            line.append(" " * (width - 2 * count + 1))
+        yield line

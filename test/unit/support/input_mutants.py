@@ -294,7 +294,7 @@ view @FILE@:{number}
 view {encoding} --shape={shape}
 view {layout} --to={layout} --shape={shape}
 view {good-layout} --shape=64 --type={f32|f99||i0|x|*f32}
-view {good-layout} --shape=64 {--view=x|--format=gif}
+view {good-layout} --shape=64 {--view=x|-o x.gif}
 view {good-layout} --shape=64 -o {/|/no/such/x.svg|/proc/x.png}
 status {x|--frob|/}
 {|nothing|--frob|-h=1|--version=2|verif}

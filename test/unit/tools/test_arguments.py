@@ -20,7 +20,7 @@ def test_arguments_are_parsed() -> None:
         ("explain k.ttgir --stok", "no option '--stok'; did you mean '--stock'?"),
         ("verify k.ttgir --frob", "no option '--frob'; --help lists them"),
         ("view x --view tensr", "--view: no 'tensr'; did you mean 'tensor'?"),
-        ("view x --format png", "--format: no 'png'; there are text, svg, html"),
+        ("view x --view page", "--view: no 'page'; there are tensor, hardware, memory, matrix"),
         ("tune --variants lowr s.py", "argument --variants: no 'lowr'; did you mean 'lower'?"),
         ("status a b", "there is no place for 'b'"),
         ("diff", "the following arguments are required: WHAT"),
