@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from triton_linear.dialect.locations import library_position, user_position
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX
+from triton_linear.passes.analysis.flow import handed_on, taken_by
 from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
 from triton_linear.passes.operations.names import CONVERT, GATHER
 
@@ -40,7 +42,6 @@ REASONS: Mapping[str, str] = {
     "tt.return": "set by the signature of the function",
     CONVERT: "as another conversion has it",
 }
-_REGIONS = ("scf.for", "scf.if", "scf.while")
 _MOST_VALUES = 4096
 """The number of values after which the search ends."""
 
@@ -62,65 +63,65 @@ class Uses:
     def __init__(self, ops: Iterable[Operation]) -> None:
         ops = list(ops)
         self.producers = producers_of(ops)
-        self.users: dict[Value, list[Operation]] = {}
+        self.users: dict[Value, list[tuple[Operation, int]]] = {}
         for op in ops:
-            for operand in op.operands:
-                self.users.setdefault(operand, []).append(op)
+            for number, operand in enumerate(op.operands):
+                self.users.setdefault(operand, []).append((op, number))
 
     def source(self, conversion: Operation) -> Anchor | None:
         """The nearest operation before the conversion that forces its source layout; None if there is none."""
-        return self._nearest(self._before(conversion))
+        return _nearest(conversion.operands, self._before)
 
     def destination(self, conversion: Operation) -> Anchor | None:
         """The nearest operation after the conversion that forces its destination layout; None if there is
         none.
         """
-        return self._nearest(self._after(conversion))
+        return _nearest(conversion.results, self._after)
 
-    @staticmethod
-    def _nearest(ops: Iterator[Operation]) -> Anchor | None:
-        forcing = [op for op in ops if op.name in REASONS]
-        # Another conversion is a reason only where nothing else is: its layout has a reason of its own.
-        op = next((op for op in forcing if op.name != CONVERT), forcing[0] if forcing else None)
-        if op is None:
-            return None
-        name, place = name_of(op), user_position(str(op.location))
-        if sort := sort_of(str(op.location)) if name == "tt.reduce" else "":
-            return Anchor(sort, "left by a step of this sort", *place)
-        return Anchor(name, REASONS[name], *place)
+    def _before(self, value: Value) -> list[_Met]:
+        """The producer of a value, and the operands from which it may come."""
+        handed = handed_on(value, self.producers)
+        if handed is not None:
+            return [(None, handed)]
+        producer = self.producers[value]
+        return [(producer, producer.operands)]
 
-    def _before(self, conversion: Operation) -> Iterator[Operation]:
-        """Producers of the conversion's operand, nearest first, not beyond an anchor."""
-        pending, seen = [conversion.operands[0]], set[Value]()
-        while pending and len(seen) < _MOST_VALUES:
-            value = pending.pop(0)
-            if value in seen:
-                continue
-            seen.add(value)
-            producer = self.producers.get(value)
-            if producer is None:
-                pending += _carried_in(value)
-                continue
-            yield producer
-            if producer.name in _REGIONS:
-                pending += _yielded(producer, value)
-            elif producer.name not in REASONS:
-                pending += producer.operands
+    def _after(self, value: Value) -> list[_Met]:
+        """The users of a value, and what it may become in each."""
+        return [
+            (user, list(taken_by(user, number)) or user.results) for user, number in self.users.get(value, ())
+        ]
 
-    def _after(self, conversion: Operation) -> Iterator[Operation]:
-        """Users of the conversion's result, nearest first, not beyond an anchor."""
-        pending, seen = list(conversion.results), set[Value]()
-        while pending and len(seen) < _MOST_VALUES:
-            value = pending.pop(0)
-            if value in seen:
-                continue
-            seen.add(value)
-            for user in self.users.get(value, ()):
-                yield user
-                if user.name in _REGIONS or user.name == "scf.yield":
-                    pending += _carried_on(user, value)
-                elif user.name not in REASONS:
-                    pending += user.results
+
+_Met = tuple[Operation | None, Iterable[Value]]
+"""An operation on the way from a value, None for a mere loop or branch, and where the way goes on."""
+
+
+def _nearest(start: Iterable[Value], met: Callable[[Value], list[_Met]]) -> Anchor | None:
+    """The first operation on the way from some values that forces a layout. Another conversion is a reason only
+    where nothing else is: its layout has a reason of its own."""
+    pending, seen = deque(start), set[Value]()
+    other: Operation | None = None
+    while pending and len(seen) < _MOST_VALUES:
+        value = pending.popleft()
+        if value in seen:
+            continue
+        seen.add(value)
+        for op, further in met(value):
+            if op is None or op.name not in REASONS:
+                pending += further
+            elif op.name != CONVERT:
+                return _anchor(op)
+            else:
+                other = other or op
+    return None if other is None else _anchor(other)
+
+
+def _anchor(op: Operation) -> Anchor:
+    name, place = name_of(op), user_position(str(op.location))
+    if sort := sort_of(str(op.location)) if name == "tt.reduce" else "":
+        return Anchor(sort, "left by a step of this sort", *place)
+    return Anchor(name, REASONS[name], *place)
 
 
 def name_of(op: Operation) -> str:
@@ -132,53 +133,6 @@ def name_of(op: Operation) -> str:
         if callee.startswith(CONVERSION_PREFIX):
             return CONVERT
     return str(op.name)
-
-
-def _carried_in(value: Value) -> list[Value]:
-    """The initial value of a loop's argument, and its value in later iterations; empty for other values."""
-    owner = value.owner if hasattr(value, "owner") else None
-    loop = getattr(owner, "owner", None)
-    if loop is None or loop.name != "scf.for":
-        return []
-    number = value.arg_number - 1  # the first is the induction variable
-    return [] if number < 0 else [loop.operands[3 + number], *_terminated(loop, number)]
-
-
-def _terminated(op: Operation, number: int) -> list[Value]:
-    """The value with this number that each region of an operation yields."""
-    yielded = []
-    for region in op.regions:
-        for block in region.blocks:
-            last = list(block.operations)[-1].operation
-            if last.name == "scf.yield" and number < len(last.operands):
-                yielded.append(last.operands[number])
-    return yielded
-
-
-def _yielded(op: Operation, value: Value) -> list[Value]:
-    """The values from which a result of an operation with regions comes: yielded ones, and a loop's initial
-    value.
-    """
-    number = list(op.results).index(value)
-    first = [op.operands[3 + number]] if op.name == "scf.for" else []
-    return [*_terminated(op, number), *first]
-
-
-def _carried_on(op: Operation, value: Value) -> list[Value]:
-    """The values that a value becomes as an operand of a loop or of a yield."""
-    values: list[Value] = []
-    for number, operand in enumerate(op.operands):
-        if operand != value:
-            continue
-        if op.name == "scf.for" and number >= 3:
-            values.append(op.regions[0].blocks[0].arguments[number - 2])
-        if op.name == "scf.yield":
-            parent = op.parent
-            if parent is not None and number < len(parent.results):
-                values.append(parent.results[number])
-                if parent.name == "scf.for":
-                    values.append(parent.regions[0].blocks[0].arguments[number + 1])
-    return values
 
 
 def loop_depth(op: Operation) -> int:

@@ -22,6 +22,7 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.assignment.shape_change import NAMES, ShapeChange
 from triton_linear.passes.operations.names import CONVERT, DOTS
 from triton_linear.passes.operations.table import named
+from triton_linear.tools.explain.anchors import loop_depth
 from triton_linear.tools.support.compile import read_module
 
 _LOADS = ("tt.load", "ttg.local_load")
@@ -86,20 +87,11 @@ def packings(text: str, name: str) -> list[Packed]:
     producers = producers_of(ops)
     by_load: dict[str, Packed] = {}
     for op in ops:
-        if op.name in DOTS and _in_loop(op):
+        if op.name in DOTS and loop_depth(op):
             for operand in op.operands:
                 for packed in _packed_loads(operand, producers):
                     by_load.setdefault(f"{packed.line} {packed.type}", packed)
     return list(by_load.values())
-
-
-def _in_loop(op: Operation) -> bool:
-    parent = op.parent
-    while parent is not None:
-        if parent.name in ("scf.for", "scf.while"):
-            return True
-        parent = parent.parent
-    return False
 
 
 def _packed_loads(operand: Value, producers: dict[Value, Operation]) -> Iterator[Packed]:
