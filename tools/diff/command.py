@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from triton_linear.tools.diff import gate
 from triton_linear.tools.diff.compare import Comparison, compare
 from triton_linear.tools.diff.compiled import compiled_kernels
-from triton_linear.tools.diff.gate import Condition
 from triton_linear.tools.diff.render import as_json, show
 from triton_linear.tools.diff.sides import Side, sides
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.console import present
-from triton_linear.tools.support.errors import Diagnostic, fail
+from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.gate import Condition
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.progress import status_line
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare the two sides; the exit status is 1 if B is worse than a condition of `--fail-on` allows."""
-    conditions = [Condition.parse(text) for text in arguments.fail_on]
+    conditions = [Condition.parse(text, gate.NAMES, gate.KNOWN) for text in arguments.fail_on]
     if arguments.target is not None:
         vendor_of(arguments.target)
     a, b, rest = sides(arguments.subjects)
@@ -30,9 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     present(arguments, title, lambda page: show(page, (a, b), comparison, arguments.all), values)
     failed = False
     for condition in conditions:
-        for violation in condition.violations(comparison):
-            failed = True
-            print(Diagnostic("error", f"fail-on: {condition.text}: {violation}"), file=sys.stderr)
+        for pair in comparison.pairs:
+            worse, what = gate.worse(condition.name, pair)
+            if worse is None or condition.holds(worse):
+                failed = True
+                condition.say(f"{pair.a.name}: {what}{' not known of both sides' if worse is None else ''}")
     return int(failed)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Callable
+from typing import TypeVar
 
+from triton_linear.tools.explain import gate
 from triton_linear.tools.explain.collect import explained
-from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.measure import check_script, measured, with_times
 from triton_linear.tools.explain.pack import packings
 from triton_linear.tools.explain.records import Measured, ModuleReport
@@ -14,6 +15,7 @@ from triton_linear.tools.explain.render import show
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.console import present
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
+from triton_linear.tools.support.gate import Condition
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
 from triton_linear.tools.support.progress import status_line
@@ -21,58 +23,56 @@ from triton_linear.tools.support.progress import status_line
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain the modules; the exit status is 1 if something is wrong or a condition of `--fail-on` holds."""
-    conditions = [Condition.parse(text) for text in arguments.fail_on]
+    conditions = [Condition.parse(text, gate.NAMES, gate.KNOWN) for text in arguments.fail_on]
     if arguments.top is not None and arguments.top < 0:
         fail(f"top: {arguments.top} is negative")
     if arguments.pack:
-        return _pack(arguments)
+        packed, failed = _each(arguments, _packings)
+        print("\n".join(packed))
+        return int(failed)
     times: dict[str, tuple[Measured, ...]] | None = None
     if arguments.measure:
         check_script(arguments.what)
         with status_line("timing the kernels of the script"):
             times = measured(arguments.what, arguments.arguments)
-    reports: list[ModuleReport] = []
-    failed = False
-    for name, text in modules(arguments.what, arguments.arguments, arguments.target):
-        arguments.sources[name] = text
-        try:
-            with status_line(f"explaining {name}"):
-                report = explained(
-                    text, name, arguments.target, stock=arguments.stock, options=pipeline_options(arguments)
-                )
-            if times is not None:
-                report = with_times(report, times.get(digest(text), ()))
-            reports.append(report)
-        except ToolError as error:
-            failed = True
-            printer = Printer(arguments.sources)
-            for diagnostic in error.diagnostics or [Diagnostic("error", "the passes failed", name)]:
-                printer.print(diagnostic)
+    options = pipeline_options(arguments)
+
+    def report_of(text: str, name: str) -> ModuleReport:
+        with status_line(f"explaining {name}"):
+            report = explained(text, name, arguments.target, stock=arguments.stock, options=options)
+        return report if times is None else with_times(report, times.get(digest(text), ()))
+
+    reports, failed = _each(arguments, report_of)
     names = ", ".join(name for report in reports for name in report.kernels)
     values = {"modules": [report.as_json() for report in reports]}
     present(arguments, f"{names}: conversions", lambda page: show(page, reports, arguments.top), values)
     for condition in conditions:
-        if condition.holds(reports):
+        value = gate.value(condition.name, reports)
+        if condition.holds(value):
             failed = True
-            print(
-                Diagnostic("error", f"fail-on: {condition.text}: it is {condition.value(reports)}"),
-                file=sys.stderr,
-            )
+            condition.say(f"it is {value}")
     wrong = any(c.figures and (c.figures.wrong or c.figures.races) for r in reports for c in r.conversions)
     return int(failed or wrong)
 
 
-def _pack(arguments: argparse.Namespace) -> int:
-    """Print the order in which weights should be packed."""
-    failed = False
+_Made = TypeVar("_Made")
+
+
+def _each(arguments: argparse.Namespace, make: Callable[[str, str], _Made]) -> tuple[list[_Made], bool]:
+    """What `make` makes of the text and the name of each module; and whether it failed for some, with errors
+    that are printed."""
+    made, failed = [], False
     for name, text in modules(arguments.what, arguments.arguments, arguments.target):
         arguments.sources[name] = text
         try:
-            packed = packings(text, name)
+            made.append(make(text, name))
         except ToolError as error:
             failed = True
-            for diagnostic in error.diagnostics:
+            for diagnostic in error.diagnostics or [Diagnostic("error", "the passes failed", name)]:
                 Printer(arguments.sources).print(diagnostic)
-            continue
-        print("\n".join(map(str, packed)) or f"{name}: no dot takes integers from a load in a loop")
-    return int(failed)
+    return made, failed
+
+
+def _packings(text: str, name: str) -> str:
+    """The order in which the weights of a module should be packed."""
+    return "\n".join(map(str, packings(text, name))) or f"{name}: no dot takes integers from a load in a loop"

@@ -24,14 +24,15 @@ from triton_linear.examples.spec import gpu_target
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools import cli
 from triton_linear.tools.demo import compile_kernel
+from triton_linear.tools.explain import gate
 from triton_linear.tools.explain.advice import advice
 from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
 from triton_linear.tools.explain.collect import explained
-from triton_linear.tools.explain.gate import Condition
 from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.render import field
 from triton_linear.tools.support.compile import LOWERING, compile_text
 from triton_linear.tools.support.errors import ToolError
+from triton_linear.tools.support.gate import Condition
 from triton_linear.tools.support.progress import status_line
 from triton_linear.tools.support.words import in_words
 from triton_linear.tools.verify.command import Checked, check
@@ -259,16 +260,15 @@ def test_conditions() -> None:
             (">=", value + 1, False),
             ("==", value + 1, False),
         ):
-            condition = Condition.parse(f"{text} {compare} {bound}")
-            assert (condition.value([report]), condition.holds([report])) == (value, met), condition
-    assert Condition.parse("conversions > 3").holds([report, report])
+            condition = Condition.parse(f"{text} {compare} {bound}", gate.NAMES, gate.KNOWN)
+            assert (gate.value(condition.name, [report]), condition.holds(value)) == (value, met), condition
+    assert gate.value("conversions", [report, report]) == 4
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "",
-        "conversions",
         "shared > 0",
         "conversions < 3",
         "conversions > x",
@@ -278,7 +278,7 @@ def test_conditions() -> None:
 )
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(ToolError, match="is no condition"):
-        Condition.parse(text)
+        Condition.parse(text, gate.NAMES, gate.KNOWN)
 
 
 # The command
