@@ -9,7 +9,6 @@ the TTGIR, to build/demo.
 from __future__ import annotations
 
 import argparse
-import linecache
 import os
 import re
 import sys
@@ -26,17 +25,19 @@ from rich.table import Table
 from rich.text import Text
 
 from triton_linear.dialect import triton_versions
-from triton_linear.dialect.locations import position
 from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.target.targets import target as target_by_name
+from triton_linear.passes.framework.plans import DecidedConversion
+from triton_linear.tools.explain.records import Place
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import Printer, fail, guarded
 from triton_linear.tools.support.inputs import empty_cache
-from triton_linear.tools.support.words import short_encoding, short_type
-from triton_linear.tools.verify.command import Checked, check
+from triton_linear.tools.support.words import Figures, short_encoding, short_type
+from triton_linear.tools.verify.checked import Checked
+from triton_linear.tools.verify.command import check
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 _KINDS = {"noop": "no-op", "stock": "left to Triton"}
@@ -62,8 +63,9 @@ class Compiled:
     package."""
 
     name: str
+    target: str
     ttgir: str
-    checked: list[Checked]
+    checked: list[Checked[DecidedConversion]]
     stock: str
     ours: str
 
@@ -74,7 +76,7 @@ def compile_kernel(spec: KernelSpec, target: str) -> Compiled:
     stock = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
     compilation = compile_text(stock.asm["ttgir"], f"{spec.name}.ttgir", target, kind)
     ours = "".join(kernel.lowered.text(kind) for kernel in compilation.kernels)
-    return Compiled(spec.name, stock.asm["ttgir"], check(compilation), stock.asm[kind], ours)
+    return Compiled(spec.name, target, stock.asm["ttgir"], check(compilation), stock.asm[kind], ours)
 
 
 def counts(assembly: str, target: str) -> tuple[int, ...]:
@@ -91,29 +93,26 @@ def assembly_of(target: str) -> str:
     return "ptx" if target.startswith("cuda") else "amdgcn"
 
 
-def row(checked: Checked) -> Sequence[str | Text]:
+def row(checked: Checked[DecidedConversion]) -> Sequence[str | Text]:
     """The cells of a conversion: its source line, layouts, lowering, costs, and whether its code is right."""
-    conversion = checked.conversion
-    file, line, _ = position(conversion.location)
-    code = linecache.getline(file, line).strip()
-    place = Text.assemble(f"  {Path(file).name}:{line}", (f"  {code}", "dim"), overflow="ellipsis")
+    conversion = checked.of
+    at = Place.of(conversion.location)
+    place = Text.assemble(f"  {Path(at.file).name}:{at.line}", (f"  {at.code}", "dim"), overflow="ellipsis")
     layouts = f"{short_type(conversion.source)} → {short_encoding(conversion.destination)}"
     lowering = _KINDS.get(conversion.kind, conversion.kind)
     if checked.verdict is None:
         return place, layouts, lowering, "", "", "", "", ""
-    counts = checked.verdict.counts
-    wavefronts = f"{counts.wavefronts}" if counts.accesses else "0"
-    if counts.wavefronts > counts.minimum_wavefronts:
-        wavefronts += f" (best {counts.minimum_wavefronts})"
-    barriers = counts.cta_barriers or (f"{counts.warp_barriers} in warp" if counts.warp_barriers else 0)
-    right = Text("yes", "green") if checked.ok else Text(f"NO: {checked.verdict.wrong} wrong", "bold red")
-    moved = counts.bytes_stored + counts.bytes_loaded
-    return place, layouts, lowering, wavefronts, str(counts.shuffles), str(barriers), str(moved), right
+    counted = Figures.of(checked.verdict)
+    best = f" (best {counted.minimum_wavefronts})" if counted.wavefronts > counted.minimum_wavefronts else ""
+    barriers = counted.barriers or (f"{counted.warp_barriers} in warp" if counted.warp_barriers else 0)
+    right = Text("yes", "green") if checked.ok else Text(f"NO: {counted.wrong} wrong", "bold red")
+    numbers = f"{counted.wavefronts}{best}", counted.shuffles, barriers, counted.bytes
+    return place, layouts, lowering, *map(str, numbers), right
 
 
-def write(kernel: Compiled, target: str, folder: Path) -> None:
+def save(kernel: Compiled, folder: Path) -> None:
     """Write the PTX or AMDGCN of a kernel, and its TTGIR, to the target's folder."""
-    path = folder / target.replace(":", "-") / f"{kernel.name}.{assembly_of(target)}"
+    path = folder / kernel.target.replace(":", "-") / f"{kernel.name}.{assembly_of(kernel.target)}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".ttgir").write_text(kernel.ttgir)
@@ -122,27 +121,22 @@ def write(kernel: Compiled, target: str, folder: Path) -> None:
         fail(f"cannot write assembly there: {error.strerror}", str(folder))
 
 
-def summary(kernels: Sequence[tuple[str, Compiled]], seconds: float, folder: Path) -> list[str]:
-    """The lines printed at the end, of kernels with their targets; the last one is the verdict."""
-    checked = [one for _, kernel in kernels for one in kernel.checked]
-    kinds = Counter(_KINDS.get(c.conversion.kind, c.conversion.kind) for c in checked)
-    by_kind = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    executed = [c for c in checked if c.verdict is not None]
-    wrong = sum(not c.ok for c in executed)
+def summary(kernels: Sequence[Compiled], seconds: float, folder: Path) -> list[str]:
+    """The lines printed at the end; the last one is the verdict."""
+    checked = [one for kernel in kernels for one in kernel.checked]
+    kinds = Counter(_KINDS.get(one.of.kind, one.of.kind) for one in checked)
+    run = sum(one.verdict is not None for one in checked)
     stock, ours = (
-        [
-            sum(column)
-            for column in zip(*(counts(getattr(k, side), target) for target, k in kernels), strict=True)
-        ]
+        map(sum, zip(*(counts(getattr(kernel, side), kernel.target) for kernel in kernels), strict=True))
         for side in ("stock", "ours")
     )
-    beside = ", ".join(f"{a} {name} become {b}" for name, a, b in zip(COUNTED, stock, ours, strict=True))
+    beside = (f"{a} {name} become {b}" for name, a, b in zip(COUNTED, stock, ours, strict=True))
     return [
         f"{len(kernels)} kernels compiled in {seconds:.0f} s without a GPU",
-        f"{len(checked)} conversions: {by_kind}",
-        f"instructions of stock Triton and of ours, all kernels together: {beside}",
+        f"{len(checked)} conversions: {', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}",
+        f"instructions of stock Triton and of ours, all kernels together: {', '.join(beside)}",
         f"TTGIR and assembly in {folder}/",
-        f"{len(executed)} conversions verified, {wrong} wrong",
+        f"{run} conversions verified, {sum(not one.ok for one in checked)} wrong",
     ]
 
 
@@ -153,15 +147,12 @@ def shown(target: str, folder: Path) -> list[Compiled]:
     table.add_column("conversion", overflow="fold")
     for name in ("lowering", "wavefronts", "shuffles", "barriers", "bytes", "verified"):
         table.add_column(name, justify="left" if name in ("lowering", "verified") else "right")
-    beside = Table(box=box.SIMPLE_HEAD)
-    beside.add_column(f"instructions of a kernel for {target}: stock Triton → ours")
+    beside = Table(f"instructions of a kernel for {target}: stock Triton → ours", box=box.SIMPLE_HEAD)
     for name in COUNTED:
         beside.add_column(name, justify="right")
-    kernels = []
-    for spec in specs(gpu_target(target)):
-        kernel = compile_kernel(spec, target)
-        kernels.append(kernel)
-        write(kernel, target, folder)
+    kernels = [compile_kernel(spec, target) for spec in specs(gpu_target(target))]
+    for kernel in kernels:
+        save(kernel, folder)
         table.add_row(Text(kernel.name, "bold"))
         for conversion in kernel.checked:
             table.add_row(*row(conversion))
@@ -183,10 +174,10 @@ def run(targets: Sequence[str], folder: Path) -> int:
             fail(str(error))
     start = time.perf_counter()
     with empty_cache():
-        kernels = [(target, kernel) for target in targets for kernel in shown(target, folder)]
+        kernels = [kernel for target in targets for kernel in shown(target, folder)]
     for line in summary(kernels, time.perf_counter() - start, folder):
         print(line)
-    return int(not all(checked.ok for _, kernel in kernels for checked in kernel.checked))
+    return int(not all(checked.ok for kernel in kernels for checked in kernel.checked))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -80,7 +80,7 @@ class Conversion:
         checked = check(compile_text(self.text, "conversion.ttgir", self.gpu.name, "llvm", LOWERING))
         if not checked and self.source.layout != self.destination.layout:
             return "left to Triton"
-        wrong = (str(one) for one in checked if not one.ok or one.conversion.kind == STOCK)
+        wrong = (str(one) for one in checked if not one.ok or one.of.kind == STOCK)
         return next(wrong, None)
 
 

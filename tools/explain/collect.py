@@ -14,7 +14,7 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, Type, operations
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.plans import STOCK
+from triton_linear.passes.framework.plans import STOCK, DecidedConversion
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.explain.accesses import accesses, reductions
@@ -34,7 +34,8 @@ from triton_linear.tools.support.compile import (
 from triton_linear.tools.support.errors import Diagnostic
 from triton_linear.tools.support.words import Figures, count, in_words, short_type
 from triton_linear.tools.verify import stock
-from triton_linear.tools.verify.command import Checked, check, check_gathers, run_stubs
+from triton_linear.tools.verify.checked import Checked
+from triton_linear.tools.verify.command import check, check_gathers, run_stubs
 from triton_linear.tools.verify.tensor_memory import check_accesses
 
 AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False, arranged=False)
@@ -89,11 +90,11 @@ def explained_module(
     uses, table, plans = Uses(ops), LayoutTable(), _plans(ops)
     left = _left_to_triton(checked, compilation)
     reports = [
-        _report(op, one, uses, table, plans.get(one.conversion.stub or ""), left)
+        _report(op, one, uses, table, plans.get(one.of.stub or ""), left)
         for op, one in zip(remaining, checked, strict=True)
     ]
     reports.sort(key=lambda report: report.weight, reverse=True)
-    own = sum(not one.conversion.made for one in checked)
+    own = sum(not one.of.made for one in checked)
     names = kernels(given)
     report = ModuleReport(
         filename,
@@ -103,7 +104,7 @@ def explained_module(
         tuple(reports),
         before - compilation.avoided - own,
         compilation.avoided,
-        sum(one.conversion.made for one in checked),
+        sum(one.of.made for one in checked),
         accesses(ops, compilation.target),
         reductions(operations(given.operation)),
         tuple(
@@ -118,18 +119,18 @@ def explained_module(
 
 
 def _left_to_triton(
-    checked: Sequence[Checked], compilation: Compilation
+    checked: Sequence[Checked[DecidedConversion]], compilation: Compilation
 ) -> Mapping[tuple[str, str], stock.Finding]:
     """What running Triton's own code found for the conversions that are left to it, by their two types."""
-    types = [(one.conversion.source, one.conversion.destination) for one in checked if _is_left(one)]
+    types = [(one.of.source, one.of.destination) for one in checked if _is_left(one)]
     distinct = list(dict.fromkeys(types))
     work = [(*one, compilation.num_warps, compilation.target.name) for one in distinct]
     found = stock.check_conversions(work, workers=min(_WORKERS, os.cpu_count() or 1)) if work else []
     return dict(zip(distinct, found, strict=True))
 
 
-def _is_left(one: Checked) -> bool:
-    return one.verdict is None and one.conversion.kind == STOCK
+def _is_left(one: Checked[DecidedConversion]) -> bool:
+    return one.verdict is None and one.of.kind == STOCK
 
 
 def _clocks(compilation: Compilation) -> Iterator[Figure]:
@@ -172,7 +173,7 @@ def _plans(ops: Sequence[Operation]) -> dict[str, ll.PlanRecord]:
 
 def _report(
     op: Operation,
-    checked: Checked,
+    checked: Checked[DecidedConversion],
     uses: Uses,
     table: LayoutTable,
     record: ll.PlanRecord | None,
@@ -190,7 +191,7 @@ def _report(
         record = ll.plan_from_attribute(op.attributes[ll.PLAN])
     figures = dict(record.figures) if record is not None else {}
     before, after = uses.source(op), uses.destination(op)
-    converted = checked.conversion
+    converted = checked.of
     types = converted.source, converted.destination
     finding = left.get(types) if _is_left(checked) else None
     verdict = checked.verdict if finding is None else finding.verdict

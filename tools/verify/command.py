@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.mlir_adapter import operations
@@ -24,15 +25,17 @@ from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
+from triton_linear.passes.analysis.tensor_memory import TensorSite
 from triton_linear.passes.framework.plans import NOOP, DecidedConversion, DecidedGather
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.inputs import modules
-from triton_linear.tools.support.words import Figures, count, findings, short_encoding, short_place, short_type
+from triton_linear.tools.support.words import count, short_encoding, short_place, short_type
+from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.stock import verify_stock
-from triton_linear.tools.verify.tensor_memory import CheckedTensorAccess, check_accesses
+from triton_linear.tools.verify.tensor_memory import check_accesses
 from triton_linear.tools.verify.turns import (
     closed,
     numbers_in_partition,
@@ -41,58 +44,6 @@ from triton_linear.tools.verify.turns import (
     spares_barrier,
     takes_turns,
 )
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A conversion, its plan, the verdict of running its code, and whether the plan is proved.
-
-    The verdict is None if this package emitted no code for it.
-    """
-
-    conversion: DecidedConversion
-    plan: str
-    verdict: Verdict | None
-    proved: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """True if the code is right and the plan is proved, or there is no code to run."""
-        return self.verdict is None or (self.verdict.ok and self.proved)
-
-    def __str__(self) -> str:
-        conversion = self.conversion
-        of = " of partial results" if conversion.partials else ""
-        types = f"{short_type(conversion.source)} -> {short_encoding(conversion.destination)}"
-        head = f"{short_place(conversion.location)}: {types}{of}"
-        if self.verdict is None:
-            return f"{head}: {self.plan}"
-        proof = "proved" if self.proved else "not proved"
-        return f"{head}: {self.plan}; {Figures.of(self.verdict)}; {findings(self.verdict)}, plan {proof}"
-
-
-@dataclass(frozen=True)
-class CheckedGather:
-    """A gather, and the verdict of running its code on random indices; None if Triton lowers it.
-
-    Code is emitted for a gather only if its plan is proved.
-    """
-
-    gather: DecidedGather
-    verdict: Verdict | None
-
-    @property
-    def ok(self) -> bool:
-        """True if the code is right, or there is no code to run."""
-        return self.verdict is None or self.verdict.ok
-
-    def __str__(self) -> str:
-        gather = self.gather
-        head = f"{short_place(gather.location)}: {short_type(gather.source)} by {short_type(gather.index)}"
-        if self.verdict is None:
-            return f"{head}: gather left to Triton: {gather.detail}"
-        return f"{head}: {gather.detail}; {Figures.of(self.verdict)}; {findings(self.verdict)}, plan proved"
-
 
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
 _INTERFACE = re.compile(
@@ -222,40 +173,46 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
         raise ToolError(Diagnostic("error", message)) from error
 
 
-def check(compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None) -> list[Checked]:
+def check(
+    compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
+) -> list[Checked[DecidedConversion]]:
     """Every conversion of a compiled module, with the verdict of running its code and the cluster barriers that
     it has in the module."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
     spared = _spared_barriers(compilation, compilation.conversions)
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
-    for conversion in compilation.conversions:
-        stub = stubs.get(conversion.stub or "")
+    for one in compilation.conversions:
+        types = f"{short_type(one.source)} -> {short_encoding(one.destination)}"
+        head = f"{short_place(one.location)}: {types}{' of partial results' if one.partials else ''}"
+        stub = stubs.get(one.stub or "")
         if isinstance(stub, ConversionStub):
             sides = stub.source, stub.destination, stub.element
             proved = refuted(stub.plan, *sides, compilation.target) is None
             verdict = _without_spared(verdicts[stub.symbol], next(spared[stub.symbol]))
-            checked.append(Checked(conversion, stub.plan.summary(), verdict, proved))
-        elif conversion.kind == NOOP:
-            checked.append(Checked(conversion, "no-op", None))
+            checked.append(Checked(one, head, stub.plan.summary(), verdict, proved))
         else:
-            checked.append(Checked(conversion, f"left to Triton: {conversion.detail}", None))
+            plan = "no-op" if one.kind == NOOP else f"left to Triton: {one.detail}"
+            checked.append(Checked(one, head, plan, None))
     return checked
 
 
 def check_gathers(
     compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
-) -> list[CheckedGather]:
-    """Every gather of a compiled module, with the verdict of running its code and the cluster barriers that it
-    has in the module."""
+) -> list[Checked[DecidedGather]]:
+    """Every gather of a compiled module, with the verdict of running its code on random indices and the cluster
+    barriers that it has in the module. Code is emitted for a gather only if its plan is proved."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
     spared = _spared_barriers(compilation, compilation.gathers)
     checked = []
-    for gather in compilation.gathers:
-        verdict = verdicts.get(gather.stub or "")
-        if verdict is not None:
-            verdict = _without_spared(verdict, next(spared[gather.stub or ""]))
-        checked.append(CheckedGather(gather, verdict))
+    for one in compilation.gathers:
+        head = f"{short_place(one.location)}: {short_type(one.source)} by {short_type(one.index)}"
+        verdict = verdicts.get(one.stub or "")
+        if verdict is None:
+            checked.append(Checked(one, head, f"gather left to Triton: {one.detail}", None))
+        else:
+            verdict = _without_spared(verdict, next(spared[one.stub or ""]))
+            checked.append(Checked(one, head, one.detail, verdict, True))
     return checked
 
 
@@ -267,13 +224,13 @@ class Verified:
     """
 
     name: str
-    conversions: tuple[Checked, ...]
-    gathers: tuple[CheckedGather, ...]
+    conversions: tuple[Checked[DecidedConversion], ...]
+    gathers: tuple[Checked[DecidedGather], ...]
     failure: str
-    tensor_accesses: tuple[CheckedTensorAccess, ...] = ()
+    tensor_accesses: tuple[Checked[TensorSite], ...] = ()
 
     @property
-    def checked(self) -> tuple[Checked | CheckedGather | CheckedTensorAccess, ...]:
+    def checked(self) -> tuple[Checked[Any], ...]:
         """All of them."""
         return (*self.conversions, *self.gathers, *self.tensor_accesses)
 
@@ -343,12 +300,12 @@ def _show_totals(results: Sequence[Verified]) -> None:
         print(f"{count(run, 'access', 'accesses')} to tensor memory verified, {wrong} wrong, {left} not run")
     conversions = [one for module in results for one in module.conversions]
     run, wrong = _run_and_wrong(conversions)
-    noops = sum(one.conversion.kind == NOOP for one in conversions)
+    noops = sum(one.of.kind == NOOP for one in conversions)
     if others := len(conversions) - run:
         print(f"{count(noops, 'no-op')}, {others - noops} left to Triton")
     print(f"{count(run, 'conversion')} verified, {wrong} wrong")
 
 
-def _run_and_wrong(checked: Sequence[Checked | CheckedGather | CheckedTensorAccess]) -> tuple[int, int]:
+def _run_and_wrong(checked: Sequence[Checked[Any]]) -> tuple[int, int]:
     """How many were run, and how many of these are wrong."""
     return sum(one.verdict is not None for one in checked), sum(not one.ok for one in checked)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from triton_linear.dialect.linear_layout import BLOCK, WARP, LinearLayout
@@ -18,46 +17,19 @@ from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.lowering.interpreter.verify_tensor import verify_load, verify_store
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
-from triton_linear.lowering.planners.tensor_memory import THREAD_REGISTERS, TensorAccess
+from triton_linear.lowering.planners.tensor_memory import THREAD_REGISTERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.tensor_memory import TensorSite, site_of
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import to_triton
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.words import findings, short_place, short_type
+from triton_linear.tools.support.words import short_place, short_type
+from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.stock import sink
 
 NAME: Final = "access"
 SINK: Final = "result"
-
-
-@dataclass(frozen=True)
-class CheckedTensorAccess:
-    """An access to tensor memory: its location, its types, the instruction that the planner expects, and the
-    verdict.
-
-    The verdict is None if it was not run, for the given reason.
-    """
-
-    location: str
-    site: TensorSite
-    access: TensorAccess | Rejected
-    verdict: Verdict | None
-    reason: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """True if nothing is wrong, or it was not run."""
-        return self.verdict is None or self.verdict.ok
-
-    def __str__(self) -> str:
-        arrow = "->" if self.site.is_store else "<-"
-        head = f"{short_place(self.location)}: {short_type(str(self.site.registers))} {arrow} tensor memory"
-        plan = self.access.reason if isinstance(self.access, Rejected) else self.access.summary()
-        if self.verdict is None:
-            return f"{head}: {plan}; not run: {self.reason}"
-        return f"{head}: {plan}; {findings(self.verdict)}"
 
 
 def kernel_text(site: TensorSite, warps: int, target: str) -> str:
@@ -123,27 +95,34 @@ def run_alone(site: TensorSite, warps: int, target: Target, table: LayoutTable) 
     return verify_load(text, NAME, SINK, memory, registers, bits, target, warps)
 
 
-def check_accesses(ops: Sequence[Operation], target: Target, warps: int) -> list[CheckedTensorAccess]:
-    """All accesses of a module, each with the verdict of running it alone."""
+def check_accesses(ops: Sequence[Operation], target: Target, warps: int) -> list[Checked[TensorSite]]:
+    """All accesses of a module, each with the verdict of running it alone, or the reason why it was not run."""
     table = LayoutTable()
-    known: dict[tuple[str, str, bool, int], tuple[Verdict | None, str]] = {}
+    known: dict[tuple[str, str, bool, int], Verdict | str] = {}
     checked = []
     for op in ops:
         site = site_of(op)
         if site is None:
             continue
+        arrow = "->" if site.is_store else "<-"
+        head = f"{short_place(str(op.location))}: {short_type(str(site.registers))} {arrow} tensor memory"
+        access = site.access(table)
+        plan = access.reason if isinstance(access, Rejected) else access.summary()
         key = str(site.registers), str(site.memory), site.is_store, site.most
         if key not in known:
             known[key] = _run(site, _warps_at(op, warps), target, table)
-        checked.append(CheckedTensorAccess(str(op.location), site, site.access(table), *known[key]))
+        if isinstance(verdict := known[key], str):
+            checked.append(Checked(site, head, f"{plan}; not run: {verdict}", None))
+        else:
+            checked.append(Checked(site, head, plan, verdict))
     return checked
 
 
-def _run(site: TensorSite, warps: int, target: Target, table: LayoutTable) -> tuple[Verdict | None, str]:
+def _run(site: TensorSite, warps: int, target: Target, table: LayoutTable) -> Verdict | str:
     try:
-        return run_alone(site, warps, target, table), ""
+        return run_alone(site, warps, target, table)
     except (SimulationError, ToolError, ValueError) as error:
-        return None, str(error).partition("\n")[0]
+        return str(error).partition("\n")[0]
 
 
 def _warps_at(op: Operation, warps: int) -> int:

@@ -93,7 +93,7 @@ def test_what_stays_in_its_cta_is_ours_and_right_in_every_cta(gpu: str, ctas: in
     text = kernel([blocked(True, bases), blocked(False, bases)], ctas, element)
     compilation = compiled(text, gpu)
     (found,) = check(compilation)
-    assert found.conversion.kind == "cta-shared"
+    assert found.of.kind == "cta-shared"
     assert found.verdict is not None and found.ok
     # Every CTA was run, each register of each of its threads compared.
     (stub,) = compilation.stubs.values()
@@ -114,7 +114,7 @@ def test_what_crosses_ctas_is_ours_and_right(gpu: str, ctas: int, element: str) 
     text = kernel([blocked(True, rows), blocked(False, columns)], ctas, element)
     compilation = compiled(text, gpu)
     (found,) = check(compilation)
-    assert found.conversion.kind == "cluster-shared"
+    assert found.of.kind == "cluster-shared"
     assert found.verdict is not None and found.ok
     (stub,) = compilation.stubs.values()
     assert found.verdict.checked == ctas * 4 * 32 * stub.destination.in_dim_size("register")
@@ -143,7 +143,7 @@ def test_a_conversion_across_ctas_is_on_both_sides_of_others() -> None:
     """Scratch has the same bytes in turn: after the loads of other CTAs, and before those that follow."""
     first, second = blocked(True, [BY_ROW]), blocked(False, [BY_COLUMN])
     compilation = compiled(kernel([first, second, first, second], 2), "cuda:90")
-    assert [found.conversion.kind for found in check(compilation)] == ["cluster-shared"] * 3
+    assert [found.of.kind for found in check(compilation)] == ["cluster-shared"] * 3
     assert all(found.ok for found in check(compilation))
     # Each stores to other bytes than the one before it, so only the last has a second barrier.
     assert steps(ptx_of(compilation)) == "sCRsCRsCRC"
@@ -186,7 +186,7 @@ BY_BOTH = blocked(False, [BY_ROW, BY_COLUMN])
 def test_exchanges_of_a_loop_take_turns(encodings: list[str], expected: str, gpu: str) -> None:
     compilation = compiled(looping(encodings), gpu)
     checked = check(compilation)
-    assert [found.conversion.kind for found in checked] == ["cluster-shared"] * (len(encodings) + 1)
+    assert [found.of.kind for found in checked] == ["cluster-shared"] * (len(encodings) + 1)
     assert all(found.ok for found in checked)
     # That at the end is of no exchange.
     of_each = [piece.count("C") for piece in expected.removesuffix("C").split("s")[1:]]
@@ -241,7 +241,7 @@ def test_copies_that_store_the_same_are_no_race() -> None:
     joined = "\n    ".join(lines)
     text = body.sub(f"(%p: {pointers[0]}, %q: {pointers[1]}) {{\n    {joined}\n    tt.return", text)
     checked = check(compiled(text, "cuda:90"))
-    assert [found.conversion.kind for found in checked] == ["cluster-shared"] * 2
+    assert [found.of.kind for found in checked] == ["cluster-shared"] * 2
     assert all(found.ok for found in checked)
 
 
@@ -297,7 +297,7 @@ def test_our_stores_wait_for_loads_of_other_ctas(gpu: str, monkeypatch: pytest.M
     %y0 = ttg.convert_layout %w :"""
     text = kernel([first, second], 2).replace("%y0 = ttg.convert_layout %x0 :", reduction)
     compilation = compiled(text, gpu)
-    assert [found.conversion.kind for found in check(compilation)] == ["cta-shared"]
+    assert [found.of.kind for found in check(compilation)] == ["cta-shared"]
     assert "RCsbl" in steps(ptx_of(compilation))
     embed = attempts.embed
 
@@ -325,7 +325,7 @@ def test_shuffles_are_ours_on_every_release() -> None:
     (found,) = check(
         compiled(kernel([rows, rows.replace("sizePerThread = [1, 4]", "sizePerThread = [1, 2]")], 2), "cuda:90")
     )
-    assert found.conversion.kind == "shuffle"
+    assert found.of.kind == "shuffle"
     assert found.verdict is not None and found.ok
 
 
@@ -351,7 +351,7 @@ def test_in_regions_of_a_cluster_the_warps_of_a_region_wait_for_those_of_other_c
     programs = [in_region(BY_ROW, BY_ROW, 0), in_region(BY_ROW, BY_COLUMN, 1), in_region(BY_ROW, BY_ROW, 1)]
     compilation = compiled(partitions_text(programs), gpu)
     checked = check(compilation)
-    assert [found.conversion.kind for found in checked] == ["cta-shared", "cluster-shared", "cta-shared"]
+    assert [found.of.kind for found in checked] == ["cta-shared", "cluster-shared", "cta-shared"]
     assert all(found.ok for found in checked)
     before, _, partition = ptx_of(compilation).rpartition("mapa")
     between = before[before.rindex("st.shared.") :]
@@ -382,7 +382,7 @@ def test_a_partition_asks_for_the_rank_of_its_cta_itself(gpu: str) -> None:
     """All CTAs hold all, and each wants half: which, depends on the rank. What the function around has asked
     for is not known in a partition."""
     compilation = compiled(partitions_text([in_region(BY_ROW, BY_ROW, 0), in_region((0, 0), BY_ROW, 1)]), gpu)
-    assert [found.conversion.kind for found in check(compilation) if found.ok] == ["cta-shared"] * 2
+    assert [found.of.kind for found in check(compilation) if found.ok] == ["cta-shared"] * 2
     assert "cluster_ctarank" in ptx_of(compilation)
 
 
@@ -408,7 +408,7 @@ def test_beside_regions_all_warps_come_to_the_barriers_of_an_exchange(gpu: str) 
     text = text.replace("    tt.return", f"{BESIDE}    tt.return")
     compilation = compiled(text, gpu)
     checked = check(compilation)
-    assert [found.conversion.kind for found in checked] == ["cluster-shared"]
+    assert [found.of.kind for found in checked] == ["cluster-shared"]
     assert all(found.ok for found in checked)
     own, _, partition = ptx_of(compilation).partition("common.ret")
     assert own.count("barrier.cluster.wait") >= 2

@@ -21,6 +21,7 @@ from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
+from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools import cli
 from triton_linear.tools.demo import compile_kernel
@@ -35,7 +36,8 @@ from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.gate import Condition
 from triton_linear.tools.support.progress import status_line
 from triton_linear.tools.support.words import in_words
-from triton_linear.tools.verify.command import Checked, check
+from triton_linear.tools.verify.checked import Checked
+from triton_linear.tools.verify.command import check
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
 MODULES = sorted(DATA.rglob("*.ttgir"))
@@ -126,11 +128,11 @@ def said(report: ModuleReport) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-def counted(checked: Sequence[Checked]) -> list[tuple[Any, ...]]:
+def counted(checked: Sequence[Checked[DecidedConversion]]) -> list[tuple[Any, ...]]:
     """The same from what the interpreter counted when it ran the code that was emitted."""
     found = []
     for one in checked:
-        _, line, column = user_position(one.conversion.location)
+        _, line, column = user_position(one.of.location)
         numbers: tuple[int, ...] = ()
         if one.verdict is not None:
             c = one.verdict.counts
@@ -141,7 +143,7 @@ def counted(checked: Sequence[Checked]) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-def assert_told(report: ModuleReport, checked: Sequence[Checked]) -> None:
+def assert_told(report: ModuleReport, checked: Sequence[Checked[DecidedConversion]]) -> None:
     """What was counted is told; what has no place of its own, as passes made it, has one near."""
     told, found = said(report), counted(checked)
     assert sorted(one[2:] for one in told) == sorted(one[2:] for one in found), report.file

@@ -232,6 +232,6 @@ def test_each_kernel_of_a_module_has_its_own_attempt() -> None:
     module = roomy[: roomy.rindex("}")] + body + "}\n"
     for text in (module, module.replace("@full", "@last").replace("@tight", "@full")):
         found = verified(text, "two.ttgir", None)
-        kinds = [one.conversion.kind for one in found.conversions]
+        kinds = [one.of.kind for one in found.conversions]
         assert sorted(kinds) == ["cta-shared", "stock"]
         assert found.ok and sum(one.verdict is not None for one in found.conversions) == 1
