@@ -95,7 +95,7 @@ def bank_conflicts(
     if any(at + extent > most for at, extent, most in zip(start, shape, whole, strict=True)):
         raise ValueError(f"bank_conflicts: the slice {tuple(shape)} at {start} is not inside {whole}")
     addresses = _addresses(shared, whole, size)
-    return BankReport(_touches(addresses, linear_layout(registers, shape), size, gpu, start, kind), gpu.name)
+    return BankReport(touches_of(addresses, linear_layout(registers, shape), size, gpu, start, kind), gpu.name)
 
 
 def _addresses(shared: Any, shape: tuple[int, ...], size: int) -> Addresses:
@@ -115,11 +115,11 @@ def _addresses(shared: Any, shape: tuple[int, ...], size: int) -> Addresses:
         offsets += sum(offsets // p.interval * p.amount for p in padded.paddings)
     addresses = np.zeros(shape, np.int64)
     # If an element has several places, the first is its address, so it must be written last.
-    addresses[tuple(_points(layout, _OFFSET)[::-1].T)] = offsets[::-1] * size
+    addresses[tuple(points_of(layout, _OFFSET)[::-1].T)] = offsets[::-1] * size
     return addresses
 
 
-def _points(layout: LinearLayout, *dims: str) -> Any:
+def points_of(layout: LinearLayout, *dims: str) -> Any:
     """The tensor coordinates for every value of the in-dims `dims`, the others zero: shape (sizes..., rank)."""
     points = np.zeros((*(layout.in_dim_size(dim) for dim in dims), layout.num_out_dims), np.int64)
     for axis, dim in enumerate(dims):
@@ -133,7 +133,7 @@ def _points(layout: LinearLayout, *dims: str) -> Any:
     return points
 
 
-def _touches(
+def touches_of(
     addresses: Addresses,
     registers: LinearLayout,
     size: int,
@@ -141,7 +141,12 @@ def _touches(
     start: tuple[int, ...],
     kind: str,
 ) -> tuple[Touch, ...]:
-    points = _points(registers, REGISTER, LANE) + np.array(start, np.int64)
+    """The accesses of warp 0 to a tensor whose elements, of `size` bytes, have these addresses; registers hold
+    it from the coordinates `start` on.
+
+    Raises ValueError if the target has another number of lanes.
+    """
+    points = points_of(registers, REGISTER, LANE) + np.array(start, np.int64)
     if points.shape[1] != target.lanes:
         raise ValueError(f"the layout has {points.shape[1]} lanes, {target.name} has {target.lanes}")
     return touches(addresses[tuple(np.moveaxis(points, -1, 0))].tolist(), size, target, kind)
@@ -200,7 +205,7 @@ def suggest_shared_layout(
         addresses = _addresses(memory, tuple(shape), size)
         start = (0,) * len(shape)
         reports = [
-            tuple(BankReport(_touches(addresses, one, size, gpu, start, kind), gpu.name) for one in side)
+            tuple(BankReport(touches_of(addresses, one, size, gpu, start, kind), gpu.name) for one in side)
             for kind, side in ((STORE, stored), (LOAD, loaded))
         ]
         suggestion = SharedSuggestion(shared_layout(memory), memory, *reports)

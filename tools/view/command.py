@@ -12,8 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from triton_linear.dialect.linear_layout import LANE, WARP
+from triton_linear.gluon.conversions import ConversionCost
 from triton_linear.lowering.plan.element import element_type
+from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.support.console import write
@@ -101,7 +103,7 @@ def text_of_rows(
         parts.append([part for line in plan_of(shown, target) for part in texts.wrapped(line)])
         for memory in filter(is_drawn, shown):
             parts += [
-                [Text(line) for line in access_lines(memory, registers, target)]
+                [part for line in access_lines(memory, registers, target) for part in texts.wrapped(line)]
                 for registers in shown
                 if is_distributed(registers.layout)
             ]
@@ -165,18 +167,8 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     if not all(is_distributed(subject.layout) for subject in shown):
         return ("",)
     source, destination = shown
-    from triton_linear.lowering.planners.select import select
-    from triton_linear.lowering.target.situation import Situation
-
-    for subject in shown:
-        if subject.layout.in_dim_size(LANE) != target.lanes:
-            lanes = subject.layout.in_dim_size(LANE)
-            return (
-                f"no conversion for {target.name}: '{subject.text}' is for {lanes} lanes, not {target.lanes}",
-            )
-    if source.layout.in_dim_size(WARP) != destination.layout.in_dim_size(WARP):
-        return ("no conversion: the layouts are for different numbers of warps",)
     element = element_type({8: "i8", 16: "f16", 32: "f32", 64: "f64"}.get(source.element_bits, "i1"))
     selection = select(source.layout, destination.layout, element, Situation.on(target))
-    how = "left to Triton" if selection.plan is None else selection.plan.summary()
-    return (f"conversion on {target.name}: {how}", *(f"  not {rejected}" for rejected in selection.rejected))
+    if selection.plan is None:
+        return (f"no conversion on {target.name}", *(f"  {reason}" for reason in selection.rejected))
+    return tuple(f"conversion on {target.name}: {ConversionCost.of(selection)}".split("\n"))

@@ -9,12 +9,12 @@ import numpy as np
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings.shared import PARTITION, PaddedShared
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.planners.shared_access import Touch, touches
+from triton_linear.gluon.memory import BankReport, touches_of
+from triton_linear.lowering.planners.shared_access import Touch
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.support.words import wavefronts_text
-from triton_linear.tools.view.places import Grid, LaneRun, coordinates, numbers, point_label, spans
+from triton_linear.tools.view.places import Grid, LaneRun, coordinates, point_label, spans
 from triton_linear.tools.view.subject import Subject
 
 
@@ -73,10 +73,10 @@ class Memory:
 
         Requires: both are layouts of one tensor. Matrix instructions are not considered.
         """
-        offset_of = {tuple(point): offset for offset, point in reversed(list(enumerate(self.points.tolist())))}
-        table = coordinates(registers)[:, :, 0, 0]
-        places = [[int(self.addresses[offset_of[tuple(point)]]) for point in row] for row in table.tolist()]
-        return touches(places, self.size, self.target, kind)
+        tensor = np.zeros([size for _, size in self.layout.out_dims], np.int64)
+        # If an element has several places, the first is its address, so it must be written last.
+        tensor[tuple(self.points[::-1].T)] = self.addresses[::-1]
+        return touches_of(tensor, registers, self.size, self.target, (0,) * tensor.ndim, kind)
 
 
 def is_drawn(subject: Subject) -> bool:
@@ -104,36 +104,9 @@ def memory_words(memory: Memory, rows: int) -> Iterator[str]:
 
 
 def access_lines(memory: Subject, registers: Subject, target: Target) -> list[str]:
-    """A line for each kind of access, and a line about the worst phase of those with bank conflicts. Loads
-    and stores are described separately if the hardware treats them differently.
-    """
+    """A line about the bank conflicts of accesses; two if the hardware treats loads and stores differently."""
     place = Memory(memory, target)
-    loads, stores = (place.touches(registers.layout, kind) for kind in (LOAD, STORE))
-    if loads == stores:
-        return _access_lines("accesses", loads)
-    return [*_access_lines("loads", loads), *_access_lines("stores", stores)]
-
-
-def _access_lines(accesses: str, asked: tuple[Touch, ...]) -> list[str]:
-    total, least = sum(t.wavefronts for t in asked), sum(t.minimum for t in asked)
-    lines = [f"{accesses} of warp 0: {total} wavefronts ({least} at least)"]
-    kinds: dict[tuple[int, int, int], list[Touch]] = {}
-    for touch in asked:
-        kinds.setdefault((touch.width, touch.wavefronts, touch.minimum), []).append(touch)
-    for (width, times, minimum), same in kinds.items():
-        what = f"access of {width * 8} bits" if len(same) == 1 else f"accesses of {width * 8} bits, each"
-        lines.append(f"  {len(same)} {what}: {wavefronts_text(times, minimum)}")
-        phase = max(same[0].phases, key=lambda phase: phase.wavefronts)
-        if times > minimum:
-            worst = [str(bank) for bank, words in phase.banks.items() if words == phase.wavefronts]
-            shown = ", ".join(worst[:8]) + (", ..." if len(worst) > 8 else "")
-            who = f"lanes {_runs(phase.lanes)} ask {phase.wavefronts} words"
-            first = ", ".join(map(str, same[0].registers))
-            lines.append(f"    for register {first}, {who} of bank {shown}")
-    return lines
-
-
-def _runs(lanes: tuple[int, ...]) -> str:
-    """Ascending numbers written as ranges, as in "0-3, 20-23"."""
-    runs = spans(len(lanes), lambda at: lanes[at] == lanes[at - 1] + 1)
-    return ", ".join(numbers(lanes[at], count) for at, count in runs)
+    loads, stores = (
+        str(BankReport(place.touches(registers.layout, kind), target.name)) for kind in (LOAD, STORE)
+    )
+    return [f"accesses: {loads}"] if loads == stores else [f"loads: {loads}", f"stores: {stores}"]

@@ -9,11 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.gluon.memory import points_of
 
 Table = npt.NDArray[np.int64]
 MOST_POINTS = 1 << 20
@@ -51,16 +53,7 @@ def coordinates(layout: LinearLayout) -> Table:
     """
     if layout.total_in_bits > MOST_POINTS.bit_length() - 1:
         raise ValueError(f"view: a layout of 2^{layout.total_in_bits} points is too large to draw")
-    sizes = [size for _, size in layout.in_dims]
-    found = np.zeros((*sizes, layout.num_out_dims), np.int64)
-    for axis, (_, vectors) in enumerate(layout.bases):
-        shape = [1] * len(sizes) + [layout.num_out_dims]
-        shape[axis] = sizes[axis]
-        part = np.zeros((sizes[axis], layout.num_out_dims), np.int64)
-        for bit, vector in enumerate(vectors):
-            part[np.arange(sizes[axis]) >> bit & 1 == 1] ^= np.array(vector, np.int64)
-        found ^= part.reshape(shape)
-    return found
+    return cast(Table, points_of(layout, *layout.in_dim_names))
 
 
 def holders(

@@ -16,7 +16,7 @@ BELOW = {
     "plugin": {"dialect", "lowering", "passes"},
     "gluon": {"dialect", "lowering"},
     "examples": {"plugin", "gluon"},
-    "tools": {"dialect", "lowering", "passes", "plugin", "examples"},
+    "tools": {"dialect", "lowering", "passes", "plugin", "gluon", "examples"},
 }
 
 

@@ -360,8 +360,8 @@ def test_layouts_of_different_tensors_are_not_drawn_together() -> None:
 def test_lanes_of_another_target_have_no_conversion(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = view(capsys, ROWS, "--to", COLUMNS, "--shape", "32x32", "--target", "hip:gfx942")
     assert status == 0
-    assert "no conversion for hip:gfx942" in out
-    assert "is for 32 lanes, not 64" in out
+    assert "no conversion on hip:gfx942" in out
+    assert "the source layout has 32 lanes, hip:gfx942 has 64" in out
 
 
 def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
