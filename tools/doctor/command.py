@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.nearest import missing
 from triton_linear.dialect.sources import source_digest
 from triton_linear.tools.doctor.probe import FULL, PROBES, QUICK, Counts, Difference, Findings, Probe
-from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.inputs import variable
 
 _MOST_CHARACTERS = 1200
 """The number of characters that are printed of the description of a difference."""
@@ -46,11 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"libtriton {digest}, {file.size} bytes", flush=True)
     counts = QUICK if arguments.quick else FULL
     counts = dataclasses.replace(counts, jobs=arguments.jobs, seed=arguments.seed)
-    with on_trial(version):
+    with variable(verdicts.TRIAL, version):  # accept this version, also in the processes of probes
         results = list(run_probes(probes, counts))
-    print(flush=True)
-    show(opened(), table_of(results))
-    differing = [(probe, findings) for probe, findings, _ in results if findings.differences]
+    differing = [(probe, findings) for probe, findings in results if findings.differences]
     for probe, findings in differing:
         print(f"\n{probe.name} ({probe.look}):")
         for difference in findings.first_of_each():
@@ -80,22 +72,8 @@ def named(names: Sequence[str] | None) -> Sequence[Probe]:
     return PROBES if names is None else [probe for probe in PROBES if probe.name in names]
 
 
-@contextmanager
-def on_trial(version: str) -> Iterator[None]:
-    """Accept this version of Triton in the block, in this process and in those that it starts."""
-    before = os.environ.get(verdicts.TRIAL)
-    os.environ[verdicts.TRIAL] = version
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[verdicts.TRIAL]
-        else:
-            os.environ[verdicts.TRIAL] = before
-
-
-def run_probes(probes: Sequence[Probe], counts: Counts) -> Iterator[tuple[Probe, Findings, float]]:
-    """Run each probe and print a line about it; yield it with its findings and its time in seconds."""
+def run_probes(probes: Sequence[Probe], counts: Counts) -> Iterator[tuple[Probe, Findings]]:
+    """Run each probe and print a line about it; yield it with its findings."""
     for probe in probes:
         start = time.monotonic()
         try:
@@ -103,29 +81,10 @@ def run_probes(probes: Sequence[Probe], counts: Counts) -> Iterator[tuple[Probe,
         except Exception as error:
             crash = Difference("crash", "before the first case", f"{type(error).__name__}: {error}")
             findings = Findings(0, [crash])
-        seconds = time.monotonic() - start
-        print(f"{probe.name}: {probe.what}: {outcome(findings)}; {seconds:.1f} s", flush=True)
-        yield probe, findings, seconds
-
-
-def outcome(findings: Findings) -> str:
-    """The result of a probe, in a few words."""
-    if not findings.differences:
-        return f"{findings.cases} cases, none differs"
-    return f"{findings.cases} cases, {len(findings.differences)} DIFFER"
-
-
-def table_of(results: Sequence[tuple[Probe, Findings, float]]) -> Table:
-    """The table of all probes."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name, side in (("probe", "left"), ("cases", "right"), ("differ", "right"), ("seconds", "right")):
-        table.add_column(name, justify="right" if side == "right" else "left")
-    table.add_column("if it differs, look at")
-    for probe, findings, seconds in results:
-        count = len(findings.differences)
-        differ = Text(str(count), "bold red" if count else "green")
-        table.add_row(probe.name, str(findings.cases), differ, f"{seconds:.1f}", probe.look)
-    return table
+        differing = len(findings.differences)
+        outcome = f"{findings.cases} cases, {f'{differing} DIFFER' if differing else 'none differs'}"
+        print(f"{probe.name}: {probe.what}: {outcome}; {time.monotonic() - start:.1f} s", flush=True)
+        yield probe, findings
 
 
 def in_words(difference: Difference, count: int) -> str:

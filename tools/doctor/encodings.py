@@ -16,7 +16,8 @@ from triton._C.libtriton import gluon_ir, ir
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import installed_release
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
-from triton_linear.tools.doctor.probe import Difference, Findings, note_case
+from triton_linear.tools.doctor.probe import Difference, Findings
+from triton_linear.tools.support.isolated import note
 
 SHARED = ("swizzled", "rotating", "nvmma", "shared linear")
 """The families of encodings of shared memory."""
@@ -38,7 +39,7 @@ def compared_family(family: str, count: int, seed: int) -> Findings:
     findings, oracle = Findings(), Oracle()
     cases = Cases(oracle, seed)
     for number in range(count):
-        note_case(f"{family}: drawing number {number}")
+        note(f"{family}: drawing number {number}")
         case = cases.families[family]()
         text = oracle.text_of(case)
         about = f"{text} of {'x'.join(map(str, case.shape))}"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
@@ -19,6 +17,7 @@ import triton_linear
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import Outcome
 from triton_linear.tools.doctor.probe import Findings
+from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.support.script import FakeDriver
 
 SIGNATURES = {
@@ -123,8 +122,7 @@ def _plugin_difference(compile_: Callable[[], object]) -> str | None:
     """
     original = [value_of(name) for name in WRAPPED]
     reports: list[triton_linear.Report] = []
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TRITON_CACHE_DIR"] = folder
+    with empty_cache():
         triton_linear.install(strict=True, on_report=reports.append)
         try:
             compile_()

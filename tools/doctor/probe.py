@@ -7,15 +7,11 @@ not understand), the call counts as a difference, reported with the case at whic
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
-from typing import BinaryIO
 
-from triton_linear.tools.support.errors import overwrite
-from triton_linear.tools.support.isolated import Isolation, Lost
+from triton_linear.tools.support.isolated import Isolation, Lost, note
 
 MODULES = ("triton_linear.tools.doctor.warm",)
 MEMORY = 8 << 30
@@ -42,7 +38,7 @@ class Findings:
         """Try a case: `difference()` describes how Triton differs, None if it does not. An exception is one
         too.
         """
-        note_case(f"{kind}: {case}")
+        note(f"{kind}: {case}")
         self.cases += 1
         try:
             description = difference()
@@ -83,62 +79,7 @@ FULL = Counts(100, 40, ("cuda:90", "hip:gfx942"))
 QUICK = Counts(6, 2, ("cuda:90",))
 
 
-@dataclass(frozen=True)
-class Probe:
-    """A probe: its name, what it checks, the sources to look at if it differs, and the function
-    that runs it.
-    """
-
-    name: str
-    what: str
-    look: str
-    run: Callable[[Counts], Findings]
-
-
-_case_logs: list[BinaryIO] = []
-
-
-def note_case(case: str) -> None:
-    """Record the case that is tried next, so that a crash can be attributed to it."""
-    overwrite(_case_logs, case.encode(errors="replace"))
-
-
-def isolated(function: str, calls: Sequence[tuple[object, ...]], jobs: int, seconds: int = 120) -> Findings:
-    """The findings of a function, `module:name`, in all calls, `jobs` at a time, each in its own process.
-
-    The function is imported there, so this process does not load Triton.
-    """
-    isolation: Isolation[Findings] = Isolation(traced, MODULES, seconds, MEMORY)
-    total = Findings()
-    with tempfile.TemporaryDirectory(prefix="triton-linear-") as folder:
-        logs = [Path(folder, str(number)) for number in range(len(calls))]
-        work = [(log, function, *call) for log, call in zip(logs, calls, strict=True)]
-        try:
-            results = isolation.map(work, jobs)
-        except (EOFError, OSError) as error:
-            return Findings(0, [Difference("crash", "loading Triton", f"{type(error).__name__}: {error}")])
-        for log, result in zip(logs, results, strict=True):
-            total.add(_crash(log, result) if isinstance(result, Lost) else result)
-    return total
-
-
-def _crash(log: Path, lost: Lost) -> Findings:
-    """The findings of a call that crashed: one difference, with the case that was noted last."""
-    case = log.read_text(errors="replace") if log.exists() else ""
-    kind, _, case = (case or "crash: before the first case").partition(": ")
-    return Findings(1, [Difference(kind, case, lost.reason)])
-
-
-def traced(log: Path, function: str, *arguments: object) -> Findings:
-    """Call a function of the present process, with its cases noted in `log`."""
-    with log.open("wb") as file:
-        _case_logs.append(file)
-        module, _, name = function.partition(":")
-        findings: Findings = getattr(import_module(module), name)(*arguments)
-        return findings
-
-
-HERE = "triton_linear.tools.doctor"
+Calls = Sequence[tuple[object, ...]]
 RANDOM = (
     *("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942"),
     *("hip:gfx950", "hip:gfx1100", "hip:gfx1200"),
@@ -149,58 +90,83 @@ ENCODING_PARTS = 17
 family."""
 
 
-def hooks(counts: Counts) -> Findings:
-    """Check the parts of Triton that the plugin wraps or reads."""
-    return isolated(f"{HERE}.hooks:checked", [()], 1)
+@dataclass(frozen=True)
+class Probe:
+    """A probe: its name, what it checks, the sources to look at if it differs, the function that runs it, as
+    `module:name` in this folder, and the arguments of its calls.
+    """
 
+    name: str
+    what: str
+    look: str
+    function: str
+    calls: Callable[[Counts], Calls]
 
-def _examples(function: str, counts: Counts) -> Findings:
-    parts = counts.jobs
-    calls = [(target, part, parts) for target in counts.targets for part in range(parts)]
-    return isolated(function, calls, counts.jobs)
-
-
-def bridge(counts: Counts) -> Findings:
-    """Move the modules of the examples to upstream MLIR and back."""
-    return _examples(f"{HERE}.modules:bridged", counts)
-
-
-def encodings(counts: Counts) -> Findings:
-    """Compare the layouts of random encodings."""
-    calls = [(part, ENCODING_PARTS, counts.encodings, counts.seed) for part in range(ENCODING_PARTS)]
-    return isolated(f"{HERE}.encodings:compared", calls, counts.jobs)
-
-
-def conversions(counts: Counts) -> Findings:
-    """Compile random conversions, and run them in the interpreter."""
-    calls = [(target, counts.conversions, counts.seed) for target in RANDOM]
-    return isolated(f"{HERE}.conversions:run", calls, counts.jobs)
-
-
-def examples(counts: Counts) -> Findings:
-    """Compile the examples, and run their conversions in the interpreter."""
-    return _examples(f"{HERE}.modules:compiled", counts)
+    def run(self, counts: Counts) -> Findings:
+        """Make all calls, each in its own process."""
+        return isolated(f"triton_linear.tools.doctor.{self.function}", self.calls(counts), counts.jobs)
 
 
 PROBES = (
-    Probe("hooks", "what the plugin wraps is there, and is called as it was", "plugin/hook.py", hooks),
-    Probe("bridge", "modules of the examples come back as they went", "dialect/bridge.py", bridge),
+    Probe(
+        "hooks",
+        "what the plugin wraps is there, and is called as it was",
+        "plugin/hook.py",
+        "hooks:checked",
+        lambda counts: [()],
+    ),
     Probe(
         "encodings",
         "layouts of drawn encodings, against Triton's own",
         "dialect/encodings/ and the spans that it asks",
-        encodings,
+        "encodings:compared",
+        lambda counts: [
+            (part, ENCODING_PARTS, counts.encodings, counts.seed) for part in range(ENCODING_PARTS)
+        ],
     ),
     Probe(
         "conversions",
         "random conversions with our code, run in the interpreter",
         "lowering/emit/, 'python -m bench.fuzz'",
-        conversions,
+        "conversions:run",
+        lambda counts: [(target, counts.conversions, counts.seed) for target in RANDOM],
     ),
     Probe(
         "examples",
-        "compiled with our code, which is run in the interpreter",
-        "'python -m triton_linear.tools.demo'",
-        examples,
+        "moved to MLIR and back, and compiled with our code, which is run in the interpreter",
+        "dialect/bridge.py, 'python -m triton_linear.tools.demo'",
+        "examples:compiled",
+        lambda counts: [
+            (target, part, counts.jobs) for target in counts.targets for part in range(counts.jobs)
+        ],
     ),
 )
+
+
+def isolated(function: str, calls: Calls, jobs: int, seconds: int = 120) -> Findings:
+    """The findings of a function, `module:name`, in all calls, `jobs` at a time, each in its own process.
+
+    The function is imported there, so this process does not load Triton.
+    """
+    isolation: Isolation[Findings] = Isolation(_called, MODULES, seconds, MEMORY)
+    total = Findings()
+    try:
+        results = isolation.map([(function, *call) for call in calls], jobs)
+    except (EOFError, OSError) as error:
+        return Findings(0, [Difference("crash", "loading Triton", f"{type(error).__name__}: {error}")])
+    for result in results:
+        total.add(_crash(result) if isinstance(result, Lost) else result)
+    return total
+
+
+def _crash(lost: Lost) -> Findings:
+    """The findings of a call that crashed: one difference, with the case that was noted last."""
+    kind, _, case = (lost.doing or "crash: before the first case").partition(": ")
+    return Findings(1, [Difference(kind, case, lost.reason)])
+
+
+def _called(function: str, *arguments: object) -> Findings:
+    """Call a function of the present process."""
+    module, _, name = function.partition(":")
+    findings: Findings = getattr(import_module(module), name)(*arguments)
+    return findings

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, NoReturn, TextIO
@@ -97,15 +97,10 @@ _crash_input: list[BinaryIO] = []
 
 def note_input(filename: str) -> None:
     """Record the name of the input that is compiled next, for the report if the compiler crashes."""
-    overwrite(_crash_input, filename.encode(errors="surrogateescape"))
-
-
-def overwrite(files: Iterable[BinaryIO], content: bytes) -> None:
-    """Let files have this content, at once."""
-    for file in files:
+    for file in _crash_input:
         file.seek(0)
         file.truncate()
-        file.write(content)
+        file.write(filename.encode(errors="surrogateescape"))
         file.flush()
 
 

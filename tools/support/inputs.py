@@ -108,15 +108,21 @@ def _run_script(path: Path, arguments: Sequence[str], target: str | None, cache:
 
 
 @contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """Have an environment variable in the block, also in processes that are started there."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@contextmanager
 def empty_cache() -> Iterator[None]:
     """Use an empty folder as Triton's cache in the block, so that every kernel is compiled."""
-    before = os.environ.get("TRITON_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TRITON_CACHE_DIR"] = folder
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["TRITON_CACHE_DIR"]
-            else:
-                os.environ["TRITON_CACHE_DIR"] = before
+    with tempfile.TemporaryDirectory() as folder, variable("TRITON_CACHE_DIR", folder):
+        yield

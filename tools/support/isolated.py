@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +22,18 @@ _MOST_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Lost:
-    """The result of a call that failed, with the reason."""
+    """The result of a call that failed, with the reason, and what it noted last."""
 
     reason: str
+    doing: str = ""
+
+
+_NOTE = "doing: "
+
+
+def note(what: str) -> None:
+    """Record what a call does next, for the case that it is lost."""
+    print(f"{_NOTE}{' '.join(what.split())}", file=sys.stderr, flush=True)
 
 
 class Isolation(Generic[Result]):
@@ -55,12 +65,16 @@ class Isolation(Generic[Result]):
                 result = Lost(self._reason(process.exitcode or 0))
             reader.close()
             process.join()
-            output = errors.read().decode(errors="replace").strip()
-        if isinstance(result, Lost) and output:
-            lines = output.splitlines()
-            quoted = next((line for line in lines if re.search(r"error:|ERROR|Assertion", line)), lines[0])
-            return Lost(f"{result.reason}: {quoted[:_MOST_CHARACTERS]}")
-        return result
+            output = errors.read().decode(errors="replace").strip().splitlines()
+        if not isinstance(result, Lost):
+            return result
+        noted = [line.removeprefix(_NOTE) for line in output if line.startswith(_NOTE)]
+        lines = [line for line in output if not line.startswith(_NOTE)]
+        quoted = next(
+            (line for line in lines if re.search(r"error:|ERROR|Assertion", line)), "".join(lines[:1])
+        )
+        reason = f"{result.reason}: {quoted[:_MOST_CHARACTERS]}" if quoted else result.reason
+        return Lost(reason, noted[-1] if noted else "")
 
     def _reason(self, code: int) -> str:
         if code == -signal.SIGALRM:

@@ -21,7 +21,8 @@ from triton_linear.dialect.triton_versions import COPIES_DROPPED, installed_rele
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools import cli
 from triton_linear.tools.doctor import command, conversions, probe
-from triton_linear.tools.doctor.probe import PROBES, Counts, Difference, Findings, Probe, isolated
+from triton_linear.tools.doctor.probe import PROBES, Calls, Counts, Difference, Findings, Probe, isolated
+from triton_linear.tools.support.isolated import Isolation, Lost, note
 
 RULES = ".".join(map(str, installed_release()))
 IS_NEWEST = installed_release() == triton_versions.KNOWN[-1]
@@ -139,14 +140,26 @@ def test_a_crash_is_said_to_differ_and_ends_nothing_else() -> None:
     assert raised.description.startswith("AttributeError: ")
 
 
-def test_a_crash_names_the_case_that_was_tried(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("blocked: #ttg.blocked<{}> of 4x4")
-    found = probe._crash(log, probe.Lost("ended by SIGABRT"))
+def test_a_crash_names_the_case_that_was_tried() -> None:
+    found = probe._crash(probe.Lost("ended by SIGABRT", "blocked: #ttg.blocked<{}> of 4x4"))
     assert found.differences == [Difference("blocked", "#ttg.blocked<{}> of 4x4", "ended by SIGABRT")]
 
 
-def test_the_first_case_of_each_kind_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def _ends() -> None:
+    note("first: 1")
+    note("second: 2")
+    os.write(2, b"x.cpp:3: Assertion failed\n")
+    os.abort()
+
+
+def test_what_was_noted_last_is_known_of_a_call_that_is_lost() -> None:
+    isolation: Isolation[None] = Isolation(_ends, [], 60, 8 << 30)
+    assert isolation.call() == Lost("ended by SIGABRT: x.cpp:3: Assertion failed", "second: 2")
+
+
+def test_the_first_case_of_each_kind_is_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = Findings()
     for kind, case, said in (("a", "1", None), ("a", "2", "two"), ("b", "3", "three"), ("a", "4", "four")):
         found.compare(kind, case, lambda said=said: said)  # type: ignore[misc]
@@ -154,16 +167,17 @@ def test_the_first_case_of_each_kind_is_listed(capsys: pytest.CaptureFixture[str
     assert found.cases == 5
     assert [each.case for each in found.first_of_each()] == ["2", "3", "5"]
     assert found.differences[-1].description.startswith("ZeroDivisionError")
-    asked = list(command.run_probes([Probe("name", "what", "here", lambda _: found)], probe.QUICK))
+    monkeypatch.setattr(Probe, "run", lambda *_: found)
+    asked = list(command.run_probes([Probe("name", "what", "here", "", lambda _: ())], probe.QUICK))
     assert asked[0][1] is found
     assert re.fullmatch(r"name: what: 5 cases, 4 DIFFER; 0\.0 s\n", capsys.readouterr().out)
 
 
 def test_a_probe_that_cannot_be_asked_differs() -> None:
-    def fails(counts: Counts) -> Findings:
+    def fails(counts: Counts) -> Calls:
         raise ImportError("no such binding")
 
-    ((_, found, _),) = command.run_probes([Probe("name", "what", "here", fails)], probe.QUICK)
+    ((_, found),) = command.run_probes([Probe("name", "what", "here", "", fails)], probe.QUICK)
     assert found.differences[0].description == "ImportError: no such binding"
 
 
@@ -188,7 +202,7 @@ def test_conversions_that_are_left_to_triton_differ(monkeypatch: pytest.MonkeyPa
 
 
 def test_where_stock_triton_fails_on_most_conversions_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversions.Conversion, "is_taken", lambda conversion: False)
+    monkeypatch.setattr(conversions, "is_taken", lambda text, gpu: False)
     found = conversions.run("cuda:90", 2, 1)
     difference = Difference("conversion for cuda:90", "seed 1", "stock Triton refuses most")
     assert (found.cases, found.differences) == (0, [difference])
