@@ -10,7 +10,9 @@ from dataclasses import fields
 from typing import Any
 
 from triton_linear import __version__
-from triton_linear.dialect.nearest import suggestion
+from triton_linear.passes import parse
+from triton_linear.passes.registry import PASSES
+from triton_linear.passes.upstream import UPSTREAM
 from triton_linear.tools.support.arguments import Parser, add_pipeline_options
 
 EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")
@@ -26,9 +28,6 @@ def _docstring(kind: type) -> str:
 
 def pass_help() -> str:
     """The description and the options of each pass, for --help."""
-    from triton_linear.passes.registry import PASSES
-    from triton_linear.passes.upstream import UPSTREAM
-
     sections = []
     for name, kind in PASSES.items():
         lines = [f"  --{name}", *(f"      {line}".rstrip() for line in _docstring(kind).splitlines())]
@@ -43,9 +42,6 @@ def pass_help() -> str:
 
 def list_passes() -> str:
     """Every pass that has a flag, one per line."""
-    from triton_linear.passes.registry import PASSES
-    from triton_linear.passes.upstream import UPSTREAM
-
     ours = {name: kind.summary for name, kind in PASSES.items()}
     ours[PIPELINE] = "the passes that the plugin runs with the installed Triton, in order"
     upstream = _listed(UPSTREAM)
@@ -72,18 +68,9 @@ class _ListPasses(argparse.Action):
         parser.exit()
 
 
-class _Parser(Parser):
-    """A parser that suggests the nearest flag for an unknown one."""
-
-    def unknown(self, word: str) -> str:
-        """The message about a word that the command does not take."""
-        known = [name for action in self._actions for name in action.option_strings]
-        return f"there is no pass or option {word}; {suggestion(word, known) or '--list-passes has the passes'}"
-
-
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line, without the flags of passes."""
-    top = _Parser(
+    top = Parser(
         prog="triton-linear-opt",
         description="Run passes over TritonGPU IR, in the order of their flags, and print any stage.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -163,10 +150,6 @@ def _add_printing(top: argparse.ArgumentParser) -> None:
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the command line, in which every pass has a flag that takes its options after an equals sign."""
-    from triton_linear.passes import parse
-    from triton_linear.passes.registry import PASSES
-    from triton_linear.passes.upstream import UPSTREAM
-
     top = parser()
     top.epilog = pass_help()
     bare = {f"--{name}" for name in (*PASSES, *UPSTREAM)}

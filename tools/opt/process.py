@@ -6,20 +6,27 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
+from triton_linear.dialect import bridge
+from triton_linear.dialect.mlir_adapter import Module, load_upstream
+from triton_linear.lowering.target.targets import Target
+from triton_linear.passes import parse
+from triton_linear.passes.attempts import EXHAUSTED, Prepared, concerning
+from triton_linear.passes.conversions.stubs import StubError
+from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.run import PipelineRun, name_of, run_passes
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.pipeline import pipeline, rewritten
+from triton_linear.passes.registry import PASSES
+from triton_linear.passes.upstream import DIALECTS
+from triton_linear.passes.user_passes import UserPass
 from triton_linear.tools.opt.arguments import PIPELINE, PLUGIN, TEXT
+from triton_linear.tools.opt.plugins import plugin_passes
+from triton_linear.tools.opt.printing import IRPrinter
+from triton_linear.tools.support import backend
+from triton_linear.tools.support import compile as compiler
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.errors import Diagnostic, ToolError, fail
-
-if TYPE_CHECKING:
-    from triton_linear.dialect.mlir_adapter import Module
-    from triton_linear.lowering.target.targets import Target
-    from triton_linear.passes.framework.base import Pass
-    from triton_linear.passes.framework.run import PipelineRun
-    from triton_linear.passes.options import PipelineOptions
-    from triton_linear.passes.user_passes import UserPass
-    from triton_linear.tools.opt.printing import IRPrinter
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,6 @@ def pass_steps(
 
     `pipeline`: the passes of the flag `--linear-pipeline`. `plugins`: the passes of users' files, by file.
     """
-    from triton_linear.passes import parse
-
     steps: list[Pass | str] = []
     for name, options in flags:
         try:
@@ -75,11 +80,9 @@ def process(
     """Parse a part, run the passes, and compile it to the requested stage. `plugins`: users'
     passes, by file.
     """
-    from triton_linear.tools.support.compile import reporting_invalid_input
-
     result = Result()
     try:
-        with reporting_invalid_input(piece.text, piece.file):
+        with compiler.reporting_invalid_input(piece.text, piece.file):
             _process(piece, arguments, plugins, result)
     except ToolError as error:
         result.diagnostics += error.diagnostics
@@ -89,18 +92,6 @@ def process(
 def _process(
     piece: InputPart, arguments: argparse.Namespace, files: Mapping[str, Sequence[UserPass]], result: Result
 ) -> None:
-    from triton_linear.dialect import bridge
-    from triton_linear.dialect.mlir_adapter import load_upstream
-    from triton_linear.passes.attempts import concerning
-    from triton_linear.passes.framework.run import name_of
-    from triton_linear.passes.pipeline import pipeline
-    from triton_linear.passes.registry import PASSES
-    from triton_linear.passes.upstream import DIALECTS
-    from triton_linear.tools.opt.plugins import plugin_passes
-    from triton_linear.tools.opt.printing import IRPrinter
-    from triton_linear.tools.support import backend
-    from triton_linear.tools.support import compile as compiler
-
     context = bridge.upstream_context()
     if any(isinstance(step, str) for step in pass_steps(arguments.passes)):
         load_upstream(context, DIALECTS)
@@ -154,9 +145,6 @@ def _run(
     remarks: bool,
 ) -> PipelineRun | None:
     """Run passes over a module; return None if one failed, with the errors in `result`."""
-    from triton_linear.passes.framework.run import run_passes
-    from triton_linear.tools.support import compile as compiler
-
     watch = printer if printer.prints else None
     outcome = run_passes(module, steps, verify=arguments.verify_each, remarks=remarks, watch=watch)
     result.seconds += outcome.seconds
@@ -175,8 +163,6 @@ def _run(
 
 def _target(module: Module, arguments: argparse.Namespace) -> Target | None:
     """The target on the command line, or else the module's own if the stage needs a target."""
-    from triton_linear.tools.support import compile as compiler
-
     stated = "ttg.target" in module.operation.attributes
     if arguments.target is None and (arguments.emit == "mlir" or (arguments.emit == "ttgir" and not stated)):
         return None
@@ -184,8 +170,6 @@ def _target(module: Module, arguments: argparse.Namespace) -> Target | None:
 
 
 def _ttgir(text: str, debug: bool) -> str:
-    from triton_linear.tools.support import compile as compiler
-
     module = compiler.to_triton(text)
     return str(module) if debug else str(module.str_nodebug())
 
@@ -204,11 +188,6 @@ def _emitted(
 
     `stock` is the module's text before the passes, which is compiled if the shared memory does not suffice.
     """
-    from triton_linear.passes.attempts import EXHAUSTED, Prepared
-    from triton_linear.passes.conversions.stubs import StubError
-    from triton_linear.passes.pipeline import rewritten
-    from triton_linear.tools.support import compile as compiler
-
     if stage != "ttgir":
         compiler.check_one_kernel(module, stage)
         compiler.check_sizes(module)

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.inputs import write
 
 WIDTH = 110
 """The columns of reports in a file."""
@@ -80,12 +80,4 @@ def write_page(path: Path, title: str, shown: Callable[[Console], None]) -> None
     text = console.export_html(
         code_format=_PAGE.replace("@TITLE@", escape(title).replace("{", "{{").replace("}", "}}"))
     )
-    write(path, text.encode())
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write a file. Fails if that is not possible."""
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        fail(f"cannot write output file: {error.strerror}", str(path))
+    write(str(path), text.encode())

@@ -1,4 +1,4 @@
-"""Read the commands' inputs: files, standard input, folders of modules, and the kernels of a script."""
+"""Files, and the inputs of commands: standard input, folders of modules, and the kernels of a script."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ def read_input(name: str) -> str:
         line, column = data.count(b"\n", 0, error.start) + 1, error.start - data.rfind(b"\n", 0, error.start)
         fail("input file is not UTF-8 text", shown, line, column)
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def write(name: str, content: bytes) -> None:
+    """Write a file, or to standard output for `-`. Fails if that is not possible."""
+    if name == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    try:
+        Path(name).write_bytes(content)
+    except OSError as error:
+        fail(f"cannot open output file: {error.strerror}", name)
 
 
 def display_name(name: str) -> str:

@@ -18,8 +18,8 @@ from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
-from triton_linear.tools.support.console import write
 from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.inputs import write
 from triton_linear.tools.view import text as texts
 from triton_linear.tools.view.colours import painter
 from triton_linear.tools.view.fold import tiles_of
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         file, line_number = place_of(arguments.what) or ("", 0)
         fail(str(error), file, line_number, min(line_number, 1))
     if arguments.output is not None:
-        write(arguments.output, content)
+        write(str(arguments.output), content)
     else:
         sys.stdout.write(content.decode())
     return 0

@@ -6,7 +6,7 @@
 // CHECK: nvvm.shfl.sync
 // CHECK: tt.store
 
-// FLAG:   there is no pass or option --linear-no-such-pass; --list-passes has the passes
+// FLAG:   no option '--linear-no-such-pass'; --help lists them
 // SYNTAX: <stdin>:1:9: error: expected operation name in quotes
 
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>

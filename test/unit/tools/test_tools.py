@@ -21,6 +21,7 @@ from triton_linear.passes import attempts
 from triton_linear.tools import cli
 from triton_linear.tools.demo import COUNTED, counts
 from triton_linear.tools.opt import command as opt
+from triton_linear.tools.opt import run as opt_run
 from triton_linear.tools.opt.arguments import pass_help
 from triton_linear.tools.opt.expectations import compare, expectations
 from triton_linear.tools.support import compile
@@ -174,22 +175,22 @@ class TestExpectations:
 class TestPieces:
     def test_lines_keep_their_numbers(self) -> None:
         text = "a\n// -----\nb\nc\n// -----  \nd"
-        parts = opt.pieces(text, "f", split=True)
+        parts = opt_run.pieces(text, "f", split=True)
         assert [part.text.split("\n") for part in parts] == [
             ["a", ""],
             ["", "", "b", "c", ""],
             ["", "", "", "", "", "d"],
         ]
-        assert [part.text for part in opt.pieces(text, "f", split=False)] == [text]
+        assert [part.text for part in opt_run.pieces(text, "f", split=False)] == [text]
 
     def test_outputs_are_divided_as_the_input(self) -> None:
-        assert opt.joined(["a\n", "b\n"]) == b"a\n// -----\nb\n"
-        assert opt.joined([b"\x7fELF"]) == b"\x7fELF"
+        assert opt_run.joined(["a\n", "b\n"]) == b"a\n// -----\nb\n"
+        assert opt_run.joined([b"\x7fELF"]) == b"\x7fELF"
 
 
 class TestCommandLine:
     def test_passes_keep_the_order_of_their_flags(self) -> None:
-        arguments = opt.parse_arguments(
+        arguments = opt_run.parse_arguments(
             ["--linear-select-lowering=target=cuda:80", "--linear-lower-gathers", "f.mlir", "--linear-pipeline"]
         )
         assert arguments.passes == [

@@ -370,7 +370,7 @@ def test_output_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert (tmp_path / name).read_bytes().startswith(start)
     status, _, err = view(capsys, ROWS, "--shape", "16x16", "-o", str(tmp_path / "no" / "a.svg"))
     assert status == 1
-    assert "cannot write output file" in err
+    assert "cannot open output file" in err
 
 
 # The document
