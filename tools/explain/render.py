@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +23,6 @@ from triton_linear.tools.explain.records import (
     ConversionReport,
     Measured,
     ModuleReport,
-    Place,
     ReductionReport,
 )
 from triton_linear.tools.explain.verdict import FASTER, SLOWER, UNKNOWN
@@ -43,11 +42,15 @@ MOST_OF_TITLE = 74
 """The number of characters of a title that fit on a terminal of 80 columns."""
 
 
-def _anchor(anchor: Anchor | None, otherwise: str) -> str:
+def _anchor(anchor: Anchor | None) -> str:
     if anchor is None:
-        return otherwise
+        return "nothing asks for it"
     place = f" at {Path(anchor.file).name}:{anchor.line}" if anchor.line else ""
     return f"{anchor.reason} ({anchor.operation}{place})"
+
+
+Part = str | tuple[str, str]
+"""A text, or one with its style; a field is its name and its parts."""
 
 
 def conversion(
@@ -55,67 +58,95 @@ def conversion(
 ) -> RenderableType:
     """Render a conversion, or `times` equal ones, with those that stock Triton has on its line; several no-ops
     take one line."""
-    lines: list[RenderableType] = [head(report.place, report.loop_depth)]
-
-    def line(name: str, *parts: str | tuple[str, str]) -> None:
-        lines.append(field(name, *parts))
-
     if report.kind == NOOP and times > 1:
-        line("lowered", (report.lowering, _COLOURS[NOOP]), f": {times} conversions that move nothing")
-        return Group(*lines)
-    line("from", (report.source, "bold"), f"  {_anchor(report.from_anchor, 'nothing asks for it')}")
-    if report.source_words:
-        line("", report.source_words)
-    line("to", (report.destination, "bold"), f"  {_anchor(report.to_anchor, 'nothing asks for it')}")
-    if report.destination_words:
-        line("", report.destination_words)
-    line("lowered", (report.lowering, _COLOURS.get(report.kind, "")))
-    if times > 1:
-        line("times", f"{times}; of each:")
-    if report.figures is not None or report.problem:
-        line("counted", str(report.figures or report.problem))
-    if report.clocks:
-        line("modelled", f"{report.clocks:.1f} clocks per warp, latency {report.latency:.1f}")
-    for other in stock:
-        line("stock", str(other))
-    for number, rejected in enumerate(report.rejected):
-        line("not" if number == 0 else "", (rejected, "dim"))
-    if report.advice:
-        line("without", report.advice)
-    return Group(*lines)
+        what = f": {times} conversions that move nothing"
+        return entry(report, "", [("lowered", (report.lowering, _COLOURS[NOOP]), what)])
+    modelled = f"{report.clocks:.1f} clocks per warp, latency {report.latency:.1f}"
+    return entry(
+        report,
+        "",
+        [
+            ("from", (report.source, "bold"), f"  {_anchor(report.from_anchor)}"),
+            ("", report.source_words),
+            ("to", (report.destination, "bold"), f"  {_anchor(report.to_anchor)}"),
+            ("", report.destination_words),
+            ("lowered", (report.lowering, _COLOURS.get(report.kind, ""))),
+            *_times(times),
+            ("counted", str(report.figures or report.problem)),
+            ("modelled", modelled if report.clocks else ""),
+            *(("stock", str(other)) for other in stock),
+            *(("" if number else "not", (why, "dim")) for number, why in enumerate(report.rejected)),
+            ("without", report.advice),
+        ],
+    )
+
+
+def access(report: AccessReport, times: int = 1) -> RenderableType:
+    """Render an access to shared memory, or `times` equal ones."""
+    name, figures = report.operation.removeprefix("ttg."), report.figures
+    modelled: tuple[Part, ...] = (f"not: {report.detail}",)
+    if figures is not None:
+        wavefronts = wavefronts_text(figures.wavefronts, figures.minimum_wavefronts)
+        conflicts = "yellow" if figures.wavefronts > figures.minimum_wavefronts else ""
+        modelled = (wavefronts, conflicts), f", {count(figures.width, 'byte')} of a thread in a row"
+    return entry(
+        report,
+        name,
+        [
+            ("registers", (report.registers, "bold"), f"  {name}"),
+            ("", report.registers_words),
+            ("memory", (report.memory, "bold")),
+            ("", report.memory_words),
+            *_times(times),
+            ("modelled", *modelled),
+        ],
+    )
+
+
+def _times(times: int) -> list[tuple[str, str]]:
+    return [("times", f"{times}; of each:")] if times > 1 else []
+
+
+_ALONG = {REGISTER: "in the registers of a thread", LANE: "across lanes", WARP: "across warps"}
+
+
+def reduction(report: ReductionReport) -> RenderableType:
+    """Render a reduction, scan or sort."""
+    name = report.operation.removeprefix("tt.").removeprefix("tl.")
+    kind = f" along dim{report.axis}"
+    if report.steps:
+        kind = f"  {count(report.steps, 'step')}, which Triton makes as reductions"
+    spread = [f"{report.spread[dim]} {what}" for dim, what in _ALONG.items() if report.spread.get(dim, 1) > 1]
+    axis = (", ".join(spread) or "one coordinate") if report.spread else ""
+    rows = [(name, (report.source, "bold"), kind), ("", report.source_words), ("axis", axis)]
+    return entry(report, name, rows)
 
 
 def times(report: Measured) -> RenderableType:
     """Render the times of a kernel on one grid."""
-    parts: list[str] = []
-    if report.stock_microseconds is not None:
-        parts.append(f"{report.stock_microseconds:.1f} µs with stock Triton")
-    if report.stock_over_ours is not None:
-        parts.append(f"{report.stock_over_ours:.3f} times as fast with ours")
-    if report.stock_over_free is not None:
-        parts.append(f"{report.stock_over_free:.3f} times if conversions were free")
-    if report.share_taken is not None:
-        parts.append(f"ours saves {report.share_taken:.0%} of that")
+    known = (
+        (report.stock_microseconds, "{:.1f} µs with stock Triton"),
+        (report.stock_over_ours, "{:.3f} times as fast with ours"),
+        (report.stock_over_free, "{:.3f} times if conversions were free"),
+        (report.share_taken, "ours saves {:.0%} of that"),
+    )
+    parts = [text.format(value) for value, text in known if value is not None]
     parts += [f"{mode}: {problem}" for mode, problem in report.problems.items()]
-    grid = "x".join(map(str, report.grid))
     launches = count(report.launches, "launch", "launches")
-    return field("measured", (grid, "bold"), f"  {launches}: {', '.join(parts)}")
+    grid = "x".join(map(str, report.grid))
+    return fields([("measured", (grid, "bold"), f"  {launches}: {', '.join(parts)}")])
 
 
 def module(report: ModuleReport, top: int | None) -> RenderableType:
     """Render a module: its conversions, accesses to shared memory and reductions, the most expensive in the
     deepest loops first.
     """
-    kinds: dict[str, int] = {}
-    for one in report.conversions:
-        kinds[one.kind] = kinds.get(one.kind, 0) + 1
+    kinds = Counter(one.kind for one in report.conversions)
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "no conversions"
-    folded = f", {report.folded} folded away" if report.folded else ""
-    folded += f", {report.avoided} avoided by layouts" if report.avoided else ""
-    folded += f"; {report.made} of these made by our passes" if report.made else ""
-    parts: list[RenderableType] = [
-        Text(f"{report.target}, {count(report.num_warps, 'warp')}: {summary}{folded}")
-    ]
+    summary += f", {report.folded} folded away" if report.folded else ""
+    summary += f", {report.avoided} avoided by layouts" if report.avoided else ""
+    summary += f"; {report.made} of these made by our passes" if report.made else ""
+    parts: list[RenderableType] = [Text(f"{report.target}, {count(report.num_warps, 'warp')}: {summary}")]
     stock: dict[tuple[str, int], list[ConversionReport]] = {}
     for one in report.stock or ():
         if one.moves:
@@ -126,33 +157,29 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         others = stock.pop((place.file, place.line), []) if group[0].moves else []
         return conversion(group[0], len(group), others)
 
+    def section(title: str, shown: Iterable[RenderableType]) -> None:
+        if found := list(shown):
+            parts.extend((Text(), Text(title, "bold underline"), *found))
+
     parts += _first(_grouped(report.conversions), grouped, top)
-    if stock and top is None:
-        parts += [Text(), Text("conversions of stock Triton on other lines", "bold underline")]
-        for others in stock.values():
-            parts += [Text(), head(others[0].place, others[0].loop_depth)]
-            parts += [field("stock", str(one)) for one in others]
+    if top is None:
+        rest = (entry(others[0], "", [("stock", str(one)) for one in others]) for others in stock.values())
+        section("conversions of stock Triton on other lines", (part for one in rest for part in (Text(), one)))
     same = Counter(replace(one, place=replace(one.place, column=0)) for one in report.accesses)
-    parts += _first(list(same.items()), lambda one: access(*one), top, "accesses to shared memory")
+    section("accesses to shared memory", _first(list(same.items()), lambda one: access(*one), top))
     sorts = any(one.steps for one in report.reductions)
-    parts += _first(
-        report.reductions, reduction, top, "reductions, scans and sorts" if sorts else "reductions and scans"
-    )
-    if report.gathers:
-        parts += [Text(), Text("gathers", "bold underline"), *map(Text, report.gathers)]
-    if report.tensor_memory:
-        parts += [Text(), Text("tensor memory", "bold underline"), *map(Text, report.tensor_memory)]
+    title = "reductions, scans and sorts" if sorts else "reductions and scans"
+    section(title, _first(report.reductions, reduction, top))
+    section("gathers", map(Text, report.gathers))
+    section("tensor memory", map(Text, report.tensor_memory))
     for kernel in report.shared_memory:
         if kernel.bytes or kernel.stock:
             beside = "" if kernel.stock is None else f", {kernel.stock} by stock Triton"
             parts += [Text(), Text(f"shared memory of {kernel.kernel}: {kernel.bytes} bytes{beside}", "bold")]
     if report.measured is not None:
         devices = ", ".join(dict.fromkeys(one.device for one in report.measured))
-        parts += [
-            Text(),
-            Text(f"times of a launch, {devices}" if devices else "no launch was seen", "bold underline"),
-        ]
-        parts += map(times, report.measured)
+        title = f"times of a launch, {devices}" if devices else "no launch was seen"
+        parts += [Text(), Text(title, "bold underline"), *map(times, report.measured)]
     if report.assignment:
         parts += [Text(), *(Text(line, "dim") for line in report.assignment)]
     if report.verdict is not None:
@@ -179,11 +206,9 @@ _Report = TypeVar("_Report")
 
 
 def _first(
-    reports: Sequence[_Report], rendered: Callable[[_Report], RenderableType], top: int | None, title: str = ""
+    reports: Sequence[_Report], rendered: Callable[[_Report], RenderableType], top: int | None
 ) -> Iterator[RenderableType]:
-    """Render the first `top` reports under a title, and a line with the number of the others."""
-    if reports and title:
-        yield from (Text(), Text(title, "bold underline"))
+    """Render the first `top` reports, and a line with the number of the others."""
     shown = reports if top is None else reports[:top]
     for one in shown:
         yield from (Text(), rendered(one))
@@ -202,67 +227,26 @@ def shortened(place: str) -> str:
     return place.removeprefix(f"{Path.cwd()}{os.sep}")
 
 
-def head(place: Place, loop_depth: int, what: str = "") -> Text:
-    """The first line of a report: the place, its source code, and the number of loops around it."""
-    text = Text.assemble(
-        (shortened(str(place)), "bold"), f"  {place.code or what}" if place.code or what else ""
-    )
-    if loop_depth:
-        text.append(f"  [in {count(loop_depth, 'loop')}]", "bold yellow")
-    return text
+def entry(
+    report: ConversionReport | AccessReport | ReductionReport,
+    what: str,
+    rows: Iterable[Sequence[Part]],
+) -> RenderableType:
+    """A report: its place, the source code there, or else what it is, and the number of loops around it; then
+    its fields."""
+    code = report.place.code or what
+    text = Text.assemble((shortened(str(report.place)), "bold"), f"  {code}" if code else "")
+    if report.loop_depth:
+        text.append(f"  [in {count(report.loop_depth, 'loop')}]", "bold yellow")
+    return Group(text, fields(rows))
 
 
-def field(name: str, *parts: str | tuple[str, str]) -> RenderableType:
-    """A line of a report after its name; a long line is wrapped with the same indentation."""
-    line = Table.grid()
-    line.add_column(width=10, style="dim")
-    line.add_column()
-    line.add_row(name, Text.assemble(*parts))
-    return Padding(line, (0, 0, 0, 2))
-
-
-def access(report: AccessReport, times: int = 1) -> RenderableType:
-    """Render an access to shared memory, or `times` equal ones."""
-    name = report.operation.removeprefix("ttg.")
-    lines: list[RenderableType] = [head(report.place, report.loop_depth, name)]
-    lines.append(field("registers", (report.registers, "bold"), f"  {name}"))
-    if report.registers_words:
-        lines.append(field("", report.registers_words))
-    lines.append(field("memory", (report.memory, "bold")))
-    if report.memory_words:
-        lines.append(field("", report.memory_words))
-    if times > 1:
-        lines.append(field("times", f"{times}; of each:"))
-    figures = report.figures
-    if figures is None:
-        lines.append(field("modelled", f"not: {report.detail}"))
-        return Group(*lines)
-    conflicts = figures.wavefronts > figures.minimum_wavefronts
-    wavefronts = wavefronts_text(figures.wavefronts, figures.minimum_wavefronts)
-    width = f", {count(figures.width, 'byte')} of a thread in a row"
-    lines.append(field("modelled", (wavefronts, "yellow" if conflicts else ""), width))
-    return Group(*lines)
-
-
-def reduction(report: ReductionReport) -> RenderableType:
-    """Render a reduction, scan or sort."""
-    name = report.operation.removeprefix("tt.").removeprefix("tl.")
-    lines: list[RenderableType] = [head(report.place, report.loop_depth, name)]
-    kind = f" along dim{report.axis}"
-    if report.steps:
-        kind = f"  {count(report.steps, 'step')}, which Triton makes as reductions"
-    lines.append(field(name, (report.source, "bold"), kind))
-    if report.source_words:
-        lines.append(field("", report.source_words))
-    if report.spread:
-        parts = [
-            f"{report.spread[dim]} {what}"
-            for dim, what in (
-                (REGISTER, "in the registers of a thread"),
-                (LANE, "across lanes"),
-                (WARP, "across warps"),
-            )
-            if report.spread.get(dim, 1) > 1
-        ]
-        lines.append(field("axis", ", ".join(parts) or "one coordinate"))
-    return Group(*lines)
+def fields(rows: Iterable[Sequence[Part]]) -> RenderableType:
+    """Lines behind their names, those with a text; a long one is wrapped with the same indentation."""
+    table = Table.grid()
+    table.add_column(width=10, style="dim")
+    table.add_column()
+    for name, *parts in rows:
+        if (text := Text.assemble(*parts)).plain:
+            table.add_row(str(name), text)
+    return Padding(table, (0, 0, 0, 2))

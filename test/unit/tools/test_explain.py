@@ -30,7 +30,7 @@ from triton_linear.tools.explain.advice import advice
 from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.records import ModuleReport
-from triton_linear.tools.explain.render import field
+from triton_linear.tools.explain.render import fields
 from triton_linear.tools.support.compile import LOWERING, compile_text
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.gate import Condition
@@ -308,7 +308,9 @@ def test_what_is_long_is_shown_whole(tmp_path: Path, capsys: pytest.CaptureFixtu
     _, out, _ = explain(capsys, str(file))
     assert out.startswith("╭─ kernel ─")
     assert str(file) in "".join(line.strip("│ \n") for line in out.splitlines())
-    wrapped = [line for line in rendered(field("lowered", "word " * 30), width=80).splitlines() if line.strip()]
+    wrapped = [
+        line for line in rendered(fields([("lowered", "word " * 30)]), width=80).splitlines() if line.strip()
+    ]
     assert len(wrapped) > 1
     assert wrapped[0].startswith("  lowered   word")
     assert all(line.startswith(" " * 12 + "word") for line in wrapped[1:])
