@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from triton_linear.lowering.planners.shared_access import Touch
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.view.places import Grid, LaneRun, coordinates, point_label, spans
+from triton_linear.tools.view.places import Cell, Grid, coordinates, grid_of
 from triton_linear.tools.view.subject import Subject
 
 
@@ -29,39 +29,23 @@ class Memory:
         self.target = target
         parsed = encodings.parse(subject.encoding) if subject.encoding else None
         self.is_padded = isinstance(parsed, PaddedShared)
-        self._padded: Callable[[int], int] = (
-            parsed.padded_offset if isinstance(parsed, PaddedShared) else lambda offset: offset
-        )
         table = coordinates(subject.layout)
         self.points = table.reshape(table.shape[0], -1, table.shape[-1])[:, 0]  # of block 0
-        self.addresses = np.array([self._padded(o) * self.size for o in range(len(self.points))], np.int64)
+        offsets = range(len(self.points))
+        places = [parsed.padded_offset(at) for at in offsets] if isinstance(parsed, PaddedShared) else offsets
+        self.addresses = np.array(places, np.int64) * self.size
 
     def grid(self) -> Grid:
         """A grid with a row for each pass over all banks, and a cell for each run of consecutive elements."""
         line = self.target.wavefront_bytes
         per_line = max(1, line // self.size)
-        rows = int(self.addresses[-1]) // line + 1
-        held: list[list[tuple[int, ...]]] = [[()] * per_line for _ in range(rows)]
-        offsets: dict[tuple[int, int], int] = {}
+        rows = [[Cell()] * per_line for _ in range(int(self.addresses[-1]) // line + 1)]
         for offset, (address, point) in enumerate(
             zip(self.addresses.tolist(), self.points.tolist(), strict=True)
         ):
-            row, at = address // line, address % line // self.size
-            held[row][at] = tuple(point)
-            offsets[row, at] = offset
-        columns = spans(per_line, lambda at: all(_follows(row[at - 1], row[at]) for row in held))
-        cells = tuple(
-            tuple(
-                LaneRun(
-                    point_label(points[at], count) if points[at] else ".", points[at], offsets.get((row, at))
-                )
-                for at, count in columns
-            )
-            for row, points in enumerate(held)
-        )
-        return Grid(
-            "shared memory", "byte \\ element", tuple(str(row * line) for row in range(rows)), columns, cells
-        )
+            rows[address // line][address % line // self.size] = Cell.at(point, (), offset)
+        names = (str(number * line) for number in range(len(rows)))
+        return grid_of("shared memory", "byte \\ element", names, rows)
 
     def row(self, offset: int) -> int:
         """The number of the row that has an element."""
@@ -82,12 +66,6 @@ class Memory:
 def is_drawn(subject: Subject) -> bool:
     """Whether a subject is a layout of one allocation of shared memory."""
     return subject.is_shared and not subject.layout.has_in_dim(PARTITION)
-
-
-def _follows(before: tuple[int, ...], now: tuple[int, ...]) -> bool:
-    if not before or not now:
-        return before == now
-    return before[:-1] == now[:-1] and now[-1] == before[-1] + 1
 
 
 def memory_words(memory: Memory, rows: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ Coordinates of a tensor are written in the order of Triton's dimensions, dim0 fi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -95,15 +95,31 @@ def name_of(layout: LinearLayout, owner: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
-    owners: tuple[tuple[int, ...], ...]
-    numbers: tuple[int, ...]
+class Cell:
+    """A cell of a grid: the names of those who hold an element, or of the row that it lies in, each with a
+    number that counts on from cell to cell; `owner` and `number` as of a `LaneRun`."""
 
-    def follows(self, other: _Cell) -> bool:
-        """Whether it is the next element of the same owners."""
-        return self.owners == other.owners and all(
+    names: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
+    owner: tuple[int, ...] = ()
+    number: int | None = None
+
+    @classmethod
+    def at(cls, point: Sequence[int], owner: tuple[int, ...], number: int) -> Cell:
+        """The cell of an element that an owner holds."""
+        *front, last = point
+        return cls(("".join(f"{coordinate}," for coordinate in front),), (last,), owner, number)
+
+    def follows(self, other: Cell) -> bool:
+        """Whether it counts on from another."""
+        return self.names == other.names and all(
             b == a + 1 for a, b in zip(other.numbers, self.numbers, strict=True)
         )
+
+    def label(self, count: int) -> str:
+        """What is written for it and the cells that count on from it, `count` in all."""
+        parts = [name + numbers(first, count) for name, first in zip(self.names, self.numbers, strict=True)]
+        return f"{parts[0]} x{len(parts)}" if len(parts) > 2 else "|".join(parts) or "-"
 
 
 def spans(width: int, follows: Callable[[int], bool]) -> tuple[tuple[int, int], ...]:
@@ -118,40 +134,14 @@ def numbers(first: int, count: int) -> str:
     return str(first) if count == 1 else f"{first}-{first + count - 1}"
 
 
-def point_label(point: Sequence[int], count: int) -> str:
-    """The coordinates of `count` elements that are consecutive along the last dimension."""
-    *front, last = point
-    return ",".join([*map(str, front), numbers(last, count)])
-
-
-def _label(layout: LinearLayout, first: _Cell, count: int) -> str:
-    names = [
-        name_of(layout, owner) + numbers(number, count)
-        for owner, number in zip(first.owners, first.numbers, strict=True)
-    ]
-    return f"{names[0]} x{len(names)}" if len(names) > 2 else "|".join(names) or "-"
-
-
-def _grid(
-    layout: LinearLayout,
-    title: str,
-    corner: str,
-    names: Sequence[str],
-    rows: Sequence[Sequence[_Cell]],
-    first: int,
-) -> Grid:
-    """A grid in which neighbouring columns are merged if in every row they have consecutive elements of one
-    owner.
-    """
+def grid_of(title: str, corner: str, names: Iterable[str], rows: Sequence[Sequence[Cell]]) -> Grid:
+    """A grid in which neighbouring columns are merged if they count on in every row."""
     columns = spans(len(rows[0]), lambda at: all(row[at].follows(row[at - 1]) for row in rows))
-    cells = tuple(
-        tuple(
-            LaneRun(_label(layout, row[at], count), *(row[at].owners[:1] or [()]), *row[at].numbers[:1])
-            for at, count in columns
-        )
+    cells = (
+        tuple(LaneRun(row[at].label(count), row[at].owner, row[at].number) for at, count in columns)
         for row in rows
     )
-    return Grid(title, corner, tuple(names), tuple((first + at, count) for at, count in columns), cells)
+    return Grid(title, corner, tuple(names), columns, tuple(cells))
 
 
 def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Iterator[Grid]:
@@ -163,19 +153,23 @@ def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Ite
     ranges = [range(size) for size in sizes]
     *leading, rows, columns = (range(1), range(1), *ranges)[-max(2, len(sizes)) :]
     for slice_ in itertools.product(*leading):
-        cells = []
-        for row in rows:
-            line = []
-            for column in columns:
-                point = (*slice_, row, column)[-len(sizes) :] if sizes else ()
-                found = [owner_of(layout, index) for index in held.get(point, ())]
-                line.append(_Cell(tuple(o for o, _ in found), tuple(n for _, n in found)))
-            cells.append(line)
+        points = [
+            [(*slice_, row, column)[-len(sizes) :] if sizes else () for column in columns] for row in rows
+        ]
+        cells = [[_held(layout, held.get(point, ())) for point in line] for line in points]
         title = f"slice [{', '.join(map(str, slice_))}]" if slice_ else ""
         dims = layout.out_dim_names
         corner = f"{dims[-2]} \\ {dims[-1]}" if len(dims) > 1 else dims[-1]
         names = [str(row) for row in rows] if len(dims) > 1 else [""]
-        yield _grid(layout, title, corner, names, cells, columns.start)
+        yield grid_of(title, corner, names, cells)
+
+
+def _held(layout: LinearLayout, indices: Sequence[tuple[int, ...]]) -> Cell:
+    """The cell of an element that these inputs hold."""
+    found = [owner_of(layout, index) for index in indices]
+    names = tuple(name_of(layout, owner) for owner, _ in found)
+    numbers = tuple(number for _, number in found)
+    return Cell(names, numbers, found[0][0], numbers[0]) if found else Cell()
 
 
 def heads(grid: Grid) -> list[str]:
@@ -191,23 +185,12 @@ def hardware_grid(
     register, lane: how many of them are shown; None for all. Requires: the layout is distributed.
     """
     table = coordinates(layout)[:register, :lane, warp, block]
-    registers, lanes, _ = table.shape
-
-    def follows(at: int) -> bool:
-        step = table[at] - table[at - 1]
-        return bool((step[:, -1] == 1).all() and (step[:, :-1] == 0).all())
-
-    columns = spans(registers, follows)
-    rows = tuple(
-        tuple(
-            LaneRun(point_label(table[at, which].tolist(), count), (block, warp, which), at)
-            for at, count in columns
-        )
-        for which in range(lanes)
-    )
-    names = tuple(f"lane {which}" for which in range(lanes))
+    rows = [
+        [Cell.at(point, (block, warp, which), at) for at, point in enumerate(points)]
+        for which, points in enumerate(table.swapaxes(0, 1).tolist())
+    ]
     title = f"warp {warp}" + (f" of block {block}" if block else "")
-    return Grid(title, "register", names, columns, rows)
+    return grid_of(title, "register", (f"lane {which}" for which in range(len(rows))), rows)
 
 
 def matrix_rows(layout: LinearLayout) -> tuple[list[str], list[str], list[list[int]]]:

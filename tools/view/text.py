@@ -94,7 +94,8 @@ def hardware_text(layout: LinearLayout, paint: Paint, most_rows: int) -> Iterato
     """The elements that the lanes of the first warp hold, for as many lanes and registers as fit, and by how
     much the elements of the others differ.
     """
-    shown = {REGISTER: layout.in_dim_size(REGISTER), LANE: layout.in_dim_size(LANE)}
+    most = 1 << (WIDTH * MOST_IN_CELL // 3).bit_length() - 1  # a column takes three letters at least
+    shown = {REGISTER: min(most, layout.in_dim_size(REGISTER)), LANE: layout.in_dim_size(LANE)}
     while shown[LANE] > max(1, most_rows):
         shown[LANE] //= 2
     grid = hardware_grid(layout, **shown)
