@@ -15,15 +15,16 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from triton_linear.decisions import DecisionFile, as_line, default_file, of_line
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
+from triton_linear.dialect.whole_files import write_whole
 from triton_linear.gpus import gpu_names
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.tune.file_command import later
@@ -38,12 +39,14 @@ _CHILDREN: Final = "child_paths"
 
 def run(chosen: argparse.Namespace) -> int:
     """Write the archive, or unpack it."""
-    return unpack(chosen) if chosen.unpack else pack(chosen)
+    from triton import knobs  # type: ignore[import-untyped, unused-ignore]
+
+    folder = Path(chosen.cache or knobs.cache.dir)
+    return unpack(folder, chosen.file) if chosen.unpack else pack(folder, chosen.file)
 
 
-def pack(chosen: argparse.Namespace) -> int:
-    """Write the archive."""
-    folder = _cache(chosen)
+def pack(folder: Path, to: Path) -> int:
+    """Write the archive of a cache folder."""
     files = dict(_files(folder)) if folder.is_dir() else {}
     if not files:
         fail("has no compiled kernels", str(folder))
@@ -53,26 +56,29 @@ def pack(chosen: argparse.Namespace) -> int:
     manifest = {"format": _FORMAT, **_here(), "files": {name: _digest(data) for name, data in files.items()}}
     text = json.dumps(manifest, indent=1).encode()
     try:
-        with tarfile.open(chosen.file, "w:gz") as archive:
+        with tarfile.open(to, "w:gz") as archive:
             for name, data in {_MANIFEST: text, **files}.items():
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(data), 0o644
                 archive.addfile(member, io.BytesIO(data))
     except OSError as error:
-        fail(f"cannot write: {error.strerror}", str(chosen.file))
-    print(f"{_kernels(files)} kernels, {chosen.file.stat().st_size / 2**20:.1f} MiB, packed into {chosen.file}")
+        fail(f"cannot write: {error.strerror}", str(to))
+    print(f"{_kernels(files)} kernels, {to.stat().st_size / 2**20:.1f} MiB, packed into {to}")
     return 0
 
 
-def unpack(chosen: argparse.Namespace) -> int:
+def unpack(folder: Path, archive: Path) -> int:
     """Put what an archive has into Triton's cache folder. What is there already stays."""
-    folder, files = _cache(chosen), _read(chosen.file)
+    files = _read(archive)
     decisions = files.pop(_DECISIONS, b"").decode()
     written = 0
     for name, data in files.items():
         path = folder / name
         if not path.exists():
-            _write(path, _with_paths(path, data))
+            try:
+                write_whole(path, _placed(path, data, partial(os.path.join, path.parent)))
+            except OSError as error:
+                fail(f"cannot write: {error.strerror}", str(path))
             written += 1
     if decisions:
         file = DecisionFile(default_file())
@@ -91,12 +97,6 @@ def _here() -> dict[str, Any]:
 _SAYS: Final = {"gpus": "GPU", "triton": "Triton", "package": "source of this package"}
 
 
-def _cache(chosen: argparse.Namespace) -> Path:
-    from triton import knobs  # type: ignore[import-untyped, unused-ignore]
-
-    return Path(chosen.cache or knobs.cache.dir)
-
-
 def _kernels(files: Mapping[str, bytes]) -> int:
     return sum(PurePosixPath(name).name.startswith(_INDEX) for name in files)
 
@@ -107,20 +107,15 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
         temporary = ".tmp." in path.name or path.name.startswith(".") or path.parent.name.startswith("tmp.")
         if not path.is_file() or path.name == "lock" or temporary:
             continue
-        data = path.read_bytes()
-        if path.name.startswith(_INDEX):
-            index = json.loads(data)
-            names = {name: Path(place).name for name, place in index[_CHILDREN].items()}
-            data = json.dumps({**index, _CHILDREN: names}).encode()
-        yield path.relative_to(folder).as_posix(), data
+        yield path.relative_to(folder).as_posix(), _placed(path, path.read_bytes(), os.path.basename)
 
 
-def _with_paths(path: Path, data: bytes) -> bytes:
-    """A file for the cache: an index names the files beside it."""
+def _placed(path: Path, data: bytes, place: Callable[[str], str]) -> bytes:
+    """The content of a file of a cache; an index of a kernel's files with those `place` in place of theirs."""
     if not path.name.startswith(_INDEX):
         return data
     index = json.loads(data)
-    places = {name: str(path.parent / file) for name, file in index[_CHILDREN].items()}
+    places = {name: place(file) for name, file in index[_CHILDREN].items()}
     return json.dumps({**index, _CHILDREN: places}).encode()
 
 
@@ -157,14 +152,3 @@ def _is_inside(name: str) -> bool:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file at once: processes may be reading."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError as error:
-        fail(f"cannot write: {error.strerror}", str(path))

@@ -7,11 +7,9 @@ every gather. Accesses to tensor memory are lowered by Triton; they are run with
 from __future__ import annotations
 
 import argparse
-import itertools
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,28 +72,6 @@ def _calls(text: str) -> Iterator[tuple[str, str, list[str]]]:
         yield found["number"], found["symbol"], lines[found["number"]]
 
 
-def _spared_barriers(
-    compilation: Compilation, decided: Iterable[DecidedConversion | DecidedGather]
-) -> dict[str, Iterator[int]]:
-    """By stub, for each of its users among those `decided`, in order: how many barriers of the cluster its code
-    has fewer than its plan. Where calls and users do not correspond, the least number is repeated."""
-    found: dict[str, list[int]] = {}
-    for kernel in compilation.kernels:
-        for _, symbol, lines in _calls(kernel.embedded):
-            found.setdefault(symbol, []).append(int(spares_barrier(lines)))
-    users = Counter(one.stub for one in decided)
-    return {
-        symbol: iter(calls if len(calls) == users[symbol] else itertools.repeat(min(calls)))
-        for symbol, calls in found.items()
-    }
-
-
-def _without_spared(verdict: Verdict, spared: int) -> Verdict:
-    """The verdict with `spared` barriers of the cluster fewer."""
-    barriers = verdict.counts.cluster_barriers - spared
-    return replace(verdict, counts=replace(verdict.counts, cluster_barriers=barriers))
-
-
 def _thread_numbers(text: str) -> list[str]:
     """The lines of a module that read the number of the thread and the rank of its CTA."""
     names = f"{THREAD_NUMBER}|{RANK_NUMBER}"
@@ -129,6 +105,14 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     return text.replace(prefix, "%")
 
 
+def _spared_barriers(text: str) -> dict[str, int]:
+    """By stub, how many barriers of the cluster fewer than its plan all of its calls in a module have."""
+    spared: dict[str, int] = {}
+    for _, symbol, lines in _calls(text):
+        spared[symbol] = min(spared.get(symbol, 1), int(spares_barrier(lines)))
+    return spared
+
+
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every stub of a compiled module, by symbol.
 
@@ -139,6 +123,7 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
         texts: dict[tuple[str, bool, bool], str] = {}
+        spared = _spared_barriers(kernel.embedded)
         for symbol, function, turning in embedded_functions(kernel.embedded):
             kind = symbol, "%thread = " in function, turning
             if texts.setdefault(kind, function) != function:
@@ -149,7 +134,10 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
         for (symbol, *_), function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
-                verdicts[symbol] = _run(function, stub, compilation.target)
+                verdict = _run(function, stub, compilation.target)
+                barriers = verdict.counts.cluster_barriers - spared[symbol]
+                counts = replace(verdict.counts, cluster_barriers=barriers)
+                verdicts[symbol] = replace(verdict, counts=counts)
         numbers = _thread_numbers(kernel.embedded)
         races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, numbers)
         for symbol in kernel.stubs if races else ():
@@ -179,7 +167,6 @@ def check(
     """Every conversion of a compiled module, with the verdict of running its code and the cluster barriers that
     it has in the module."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
-    spared = _spared_barriers(compilation, compilation.conversions)
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
     for one in compilation.conversions:
@@ -189,8 +176,7 @@ def check(
         if isinstance(stub, ConversionStub):
             sides = stub.source, stub.destination, stub.element
             proved = refuted(stub.plan, *sides, compilation.target) is None
-            verdict = _without_spared(verdicts[stub.symbol], next(spared[stub.symbol]))
-            checked.append(Checked(one, head, stub.plan.summary(), verdict, proved))
+            checked.append(Checked(one, head, stub.plan.summary(), verdicts[stub.symbol], proved))
         else:
             plan = "no-op" if one.kind == NOOP else f"left to Triton: {one.detail}"
             checked.append(Checked(one, head, plan, None))
@@ -203,7 +189,6 @@ def check_gathers(
     """Every gather of a compiled module, with the verdict of running its code on random indices and the cluster
     barriers that it has in the module. Code is emitted for a gather only if its plan is proved."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
-    spared = _spared_barriers(compilation, compilation.gathers)
     checked = []
     for one in compilation.gathers:
         head = f"{short_place(one.location)}: {short_type(one.source)} by {short_type(one.index)}"
@@ -211,7 +196,6 @@ def check_gathers(
         if verdict is None:
             checked.append(Checked(one, head, f"gather left to Triton: {one.detail}", None))
         else:
-            verdict = _without_spared(verdict, next(spared[one.stub or ""]))
             checked.append(Checked(one, head, one.detail, verdict, True))
     return checked
 
