@@ -14,7 +14,7 @@ from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.explain.render import show
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.console import present
-from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
+from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError
 from triton_linear.tools.support.gate import Condition
 from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.launches import digest
@@ -24,8 +24,6 @@ from triton_linear.tools.support.progress import status_line
 def run(arguments: argparse.Namespace) -> int:
     """Explain the modules; the exit status is 1 if something is wrong or a condition of `--fail-on` holds."""
     conditions = [Condition.parse(text, gate.NAMES, gate.KNOWN) for text in arguments.fail_on]
-    if arguments.top is not None and arguments.top < 0:
-        fail(f"top: {arguments.top} is negative")
     if arguments.pack:
         packed, failed = _each(arguments, _packings)
         print("\n".join(packed))
@@ -45,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     reports, failed = _each(arguments, report_of)
     names = ", ".join(name for report in reports for name in report.kernels)
     values = {"modules": [report.as_json() for report in reports]}
-    present(arguments, f"{names}: conversions", lambda page: show(page, reports, arguments.top), values)
+    present(arguments, f"{names}: conversions", lambda page: show(page, reports), values)
     for condition in conditions:
         value = gate.value(condition.name, reports)
         if condition.holds(value):

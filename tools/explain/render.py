@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -137,7 +136,7 @@ def times(report: Measured) -> RenderableType:
     return fields([("measured", (grid, "bold"), f"  {launches}: {', '.join(parts)}")])
 
 
-def module(report: ModuleReport, top: int | None) -> RenderableType:
+def module(report: ModuleReport) -> RenderableType:
     """Render a module: its conversions, accesses to shared memory and reductions, the most expensive in the
     deepest loops first.
     """
@@ -157,21 +156,23 @@ def module(report: ModuleReport, top: int | None) -> RenderableType:
         others = stock.pop((place.file, place.line), []) if group[0].moves else []
         return conversion(group[0], len(group), others)
 
-    def section(title: str, shown: Iterable[RenderableType]) -> None:
-        if found := list(shown):
-            parts.extend((Text(), Text(title, "bold underline"), *found))
+    def section(title: str, entries: Iterable[RenderableType]) -> None:
+        """Add entries, each below an empty line."""
+        if found := [part for one in entries for part in (Text(), one)]:
+            parts.extend((Text(), Text(title, "bold underline"), *found) if title else found)
 
-    parts += _first(_grouped(report.conversions), grouped, top)
-    if top is None:
-        rest = (entry(others[0], "", [("stock", str(one)) for one in others]) for others in stock.values())
-        section("conversions of stock Triton on other lines", (part for one in rest for part in (Text(), one)))
+    section("", map(grouped, _grouped(report.conversions)))
+    rest = (entry(others[0], "", [("stock", str(one)) for one in others]) for others in stock.values())
+    section("conversions of stock Triton on other lines", rest)
     same = Counter(replace(one, place=replace(one.place, column=0)) for one in report.accesses)
-    section("accesses to shared memory", _first(list(same.items()), lambda one: access(*one), top))
+    section("accesses to shared memory", (access(*one) for one in same.items()))
     sorts = any(one.steps for one in report.reductions)
-    title = "reductions, scans and sorts" if sorts else "reductions and scans"
-    section(title, _first(report.reductions, reduction, top))
-    section("gathers", map(Text, report.gathers))
-    section("tensor memory", map(Text, report.tensor_memory))
+    section(
+        "reductions, scans and sorts" if sorts else "reductions and scans", map(reduction, report.reductions)
+    )
+    for title, lines in (("gathers", report.gathers), ("tensor memory", report.tensor_memory)):
+        if lines:
+            parts += [Text(), Text(title, "bold underline"), *map(Text, lines)]
     for kernel in report.shared_memory:
         if kernel.bytes or kernel.stock:
             beside = "" if kernel.stock is None else f", {kernel.stock} by stock Triton"
@@ -202,24 +203,10 @@ def _grouped(reports: Sequence[ConversionReport]) -> list[list[ConversionReport]
     return list(groups.values())
 
 
-_Report = TypeVar("_Report")
-
-
-def _first(
-    reports: Sequence[_Report], rendered: Callable[[_Report], RenderableType], top: int | None
-) -> Iterator[RenderableType]:
-    """Render the first `top` reports, and a line with the number of the others."""
-    shown = reports if top is None else reports[:top]
-    for one in shown:
-        yield from (Text(), rendered(one))
-    if len(shown) < len(reports):
-        yield from (Text(), Text(f"{len(reports) - len(shown)} more, which cost less"))
-
-
-def show(console: Console, reports: Sequence[ModuleReport], top: int | None) -> None:
+def show(console: Console, reports: Sequence[ModuleReport]) -> None:
     """Print all modules."""
     for report in reports:
-        console.print(module(report, top))
+        console.print(module(report))
 
 
 def shortened(place: str) -> str:

@@ -106,7 +106,6 @@ def _conditions(parser: argparse.ArgumentParser, help_text: str) -> None:
 def _explain(parser: argparse.ArgumentParser) -> None:
     _modules(parser)
     option = parser.add_argument
-    option("--top", type=int, metavar="N", help="only the N most expensive conversions of each kernel")
     option(
         "--stock",
         action="store_true",

@@ -286,7 +286,6 @@ tune {script}
 tune --seconds={number} --grids={number} {script}
 tune -m {no.such.module||..|triton_linear.nothing}
 explain @FILE@ --target={target}
-explain @FILE@ --top={number}
 explain @FILE@ --fail-on {condition}
 explain {|/no/such|/no/such.py|/dev/null|/proc/self/mem}
 explain @FILE@ --html {/|/no/such/folder/x|/proc/x}

@@ -8,8 +8,12 @@ from triton_linear.tools import cli
 
 
 def test_arguments_are_parsed() -> None:
-    parsed = cli.parser().parse_args(["explain", "k.ttgir", "--top", "3"])
-    assert (parsed.what, parsed.top, parsed.run) == ("k.ttgir", 3, "triton_linear.tools.explain.command")
+    parsed = cli.parser().parse_args(["explain", "k.ttgir", "--fail-on", "wrong"])
+    assert (parsed.what, parsed.fail_on, parsed.run) == (
+        "k.ttgir",
+        ["wrong"],
+        "triton_linear.tools.explain.command",
+    )
     assert cli.parser().parse_args(["tune", "--variants=lower", "s.py", "--x"]).arguments == ["--x"]
 
 

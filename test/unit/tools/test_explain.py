@@ -289,11 +289,10 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
 def test_text_and_the_status_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "loop.ttgir"
     file.write_text(LOOP)
-    status, out, err = explain(capsys, str(file), "--top", "1")
+    status, out, err = explain(capsys, str(file))
     assert (status, err) == (0, "")
     assert "[in 1 loop]" in out
     assert "coalesced for this load (tt.load at loop.ttgir:7)" in out
-    assert "1 more, which cost less" in out
     status, _, err = explain(capsys, str(file), "--fail-on", "conversions in loops > 1")
     assert (status, err) == (0, "")
     status, _, err = explain(capsys, str(file), "--fail-on", "conversions in loops > 0")
@@ -412,7 +411,6 @@ def test_a_script_without_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("nowhere.ttgir",), "cannot open input file"),
         (("nowhere.py",), "cannot open input file"),
         (("x.ttgir", "more"), "arguments are for a script: more"),
-        (("-", "--top", "-1"), "top: -1 is negative"),
         (("-", "--fail-on", "much"), "'much' is no condition"),
         (("-",), "there is no module in the input"),
     ],

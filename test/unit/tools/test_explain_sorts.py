@@ -50,7 +50,7 @@ def report_of(kind: str) -> ModuleReport:
 
 def shown(report: ModuleReport) -> str:
     out = io.StringIO()
-    Console(file=out, width=200).print(module(report, None))
+    Console(file=out, width=200).print(module(report))
     return out.getvalue()
 
 
