@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, Where, same_code
-from triton_linear.tools.explain.records import ConversionReport
+from triton_linear.tools.diff.compiled import CompiledKernel, LineFacts, same_code
+from triton_linear.tools.explain.records import ConversionReport, Place
 from triton_linear.tools.explain.verdict import Figure, KernelVerdict, expected, with_split_reductions
 
 COUNTS = ("wavefronts", "shuffles", "barriers", "alu")
@@ -24,7 +24,7 @@ class Line:
     fewer bytes lie in a row in B.
     """
 
-    where: Where
+    place: Place
     a: LineFacts
     b: LineFacts
     layouts: bool
@@ -55,7 +55,7 @@ class Pair:
     b: CompiledKernel
     same_code: bool
     figures: tuple[Figure, ...]
-    loops: tuple[tuple[int | None, int | None], ...]
+    loops: tuple[Figure, ...]
     every_line: tuple[Line, ...]
     narrower: tuple[str, ...]
 
@@ -72,7 +72,7 @@ class Pair:
     def verdict(self) -> KernelVerdict:
         """What is expected of B. Registers and shared memory count by the CTAs that they leave room for."""
         figures = (one for one in self.figures if one.name in _DECIDING)
-        found = expected([*figures, *(Figure(name, a, b) for name, (a, b) in named_loops(self))])
+        found = expected([*figures, *self.loops])
         return with_split_reductions(found, a=self.a.split, b=self.b.split)
 
 
@@ -135,27 +135,23 @@ def moving(line: LineFacts) -> list[ConversionReport]:
     return [one for one in line.conversions if one.moves]
 
 
-def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[tuple[int | None, int | None], ...]:
-    """Pairs of loops: in order if both sides have the same number, else the loop with the most clocks of
-    each; none if the loops of one side are not known.
+def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[Figure, ...]:
+    """The clocks of pairs of loops: in order if both sides have the same number, else of the loop with the most
+    clocks of each; none if the loops of one side are not known.
     """
     first, second = a.resources.loops, b.resources.loops
     if first is None or second is None:
         return ()
-    if len(first) == len(second):
-        return tuple(zip(first, second, strict=True))
-    longest = [max(side, default=None) for side in (first, second)]
-    return ((longest[0], longest[1]),)
-
-
-def named_loops(pair: Pair) -> Iterator[tuple[str, tuple[int | None, int | None]]]:
-    """The clocks of the pairs of loops, with their names."""
-    for number, loops in enumerate(pair.loops, 1):
-        yield f"clocks of loop {number}" if len(pair.loops) > 1 else "clocks of the loop", loops
+    pairs: list[tuple[int | None, int | None]] = [*zip(first, second, strict=False)]
+    if len(first) != len(second):
+        pairs = [(max(first, default=None), max(second, default=None))]
+    names = [f"clocks of loop {number}" for number in range(1, len(pairs) + 1)]
+    names = names if len(pairs) > 1 else ["clocks of the loop"]
+    return tuple(Figure(name, *pair) for name, pair in zip(names, pairs, strict=False))
 
 
 def _lines(a: CompiledKernel, b: CompiledKernel) -> Iterator[Line]:
-    place = aligned({file for file, line in a.lines if line}, {file for file, line in b.lines if line})
+    place = aligned(*({where.file for where in side.lines if where.line} for side in (a, b)))
     others = {place(where): facts for where, facts in b.lines.items()}
     for where in sorted(a.lines.keys() | others.keys()):
         first, second = (side.get(where, LineFacts()) for side in (a.lines, others))
@@ -175,7 +171,7 @@ def _moves(line: LineFacts) -> Counter[tuple[object, ...]]:
     )
 
 
-def aligned(first: set[str], second: set[str]) -> Callable[[Where], Where]:
+def aligned(first: set[str], second: set[str]) -> Callable[[Place], Place]:
     """A function that maps lines of the second side to those of the first, if each has one file of its own: a
     file that was edited or copied. Lines are matched by their text: wherever they are if it occurs once in each
     file, else by a diff. Those without a match keep their place."""
@@ -193,9 +189,8 @@ def aligned(first: set[str], second: set[str]) -> Callable[[Where], Where]:
                 if line not in table and other not in matched:
                     table[line] = other
 
-    def place(where: Where) -> Where:
-        file, line = where
-        return (before, table[line]) if file == after and line in table else where
+    def place(where: Place) -> Place:
+        return Place.at(before, table[where.line]) if where.file == after and where.line in table else where
 
     return place
 

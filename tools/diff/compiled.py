@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 from triton_linear import hook
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.target.targets import target as target_called
@@ -24,14 +24,12 @@ from triton_linear.setting import Options
 from triton_linear.tools.diff.resources import Resources, resources
 from triton_linear.tools.explain.anchors import REASONS, name_of
 from triton_linear.tools.explain.collect import AS_IT_IS, bits_of, explained_module
-from triton_linear.tools.explain.records import ConversionReport, ModuleReport
+from triton_linear.tools.explain.records import ConversionReport, ModuleReport, Place
 from triton_linear.tools.support.compile import kernel_modules, kernels, place_of, read_module, set_target
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.support.words import in_words, short_encoding, vector_of
 
-Where = tuple[str, int]
-"""A file and a line; line 0 if the line is not known."""
 _NOT_ANCHORS = (CONVERT, "tt.call", "tt.return")
 
 
@@ -76,7 +74,7 @@ class CompiledKernel:
     assembly: str
     binary: bytes
     resources: Resources
-    lines: Mapping[Where, LineFacts]
+    lines: Mapping[Place, LineFacts]
     split: bool
 
 
@@ -102,16 +100,12 @@ def _compiled(module: Module, file: str, target: str, options: Options | None) -
     report, compilation = explained_module(text, file, target, passes)
     assembly = made.asm["ptx" if target.startswith("cuda") else "amdgcn"]
     binary = made.asm["cubin" if target.startswith("cuda") else "hsaco"]
-    lines: dict[Where, LineFacts] = {}
-
-    def at(where: Where) -> LineFacts:
-        return lines.setdefault(where, LineFacts())
-
-    for where, layout in layouts(compilation.module):
-        if layout.key not in [other.key for other in at(where).layouts]:
-            at(where).layouts.append(layout)
+    lines: dict[Place, LineFacts] = defaultdict(LineFacts)
+    for place, layout in layouts(compilation.module):
+        if layout.key not in [other.key for other in lines[place].layouts]:
+            lines[place].layouts.append(layout)
     for conversion in report.conversions:
-        at((conversion.place.file, conversion.place.line)).conversions.append(conversion)
+        lines[conversion.place.whole_line].conversions.append(conversion)
     used = resources(binary, assembly, made.metadata.shared, report.num_warps, target_called(target))
     split = any(conversion.partials for conversion in compilation.conversions)
     return CompiledKernel(name, text, report, left, assembly, binary, used, lines, split)
@@ -140,7 +134,7 @@ def _assembled(text: str, file: str, target: str, options: Options | None) -> tu
     return made, "; ".join([left[0].outcome.value, *left[0].remarks]) if left else ""
 
 
-def layouts(module: Module) -> Iterator[tuple[Where, Layout]]:
+def layouts(module: Module) -> Iterator[tuple[Place, Layout]]:
     """The layouts of operations with layout preferences: loads, stores, dots, reductions, ..."""
     table = LayoutTable()
     for op in operations(module.operation):
@@ -150,12 +144,14 @@ def layouts(module: Module) -> Iterator[tuple[Where, Layout]]:
         linear = None if type_ is None else table.of(type_)
         if not isinstance(linear, LinearLayout):
             continue
-        file, line, _ = user_position(str(op.location))
         tensor = f"{'x'.join(map(str, type_.shape))}x{type_.element_type}"
         bits = bits_of(type_)
         run = vector_of(linear)[1] * bits // 8
         encoding = short_encoding(str(type_))
-        yield (file, line), Layout(op.name, tensor, encoding, in_words(linear, bits), run, linear)
+        yield (
+            Place.of(str(op.location)).whole_line,
+            Layout(op.name, tensor, encoding, in_words(linear, bits), run, linear),
+        )
 
 
 def _values(op: Operation) -> list[Any]:

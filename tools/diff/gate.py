@@ -30,11 +30,11 @@ def worse(name: str, pair: Pair) -> tuple[float | None, str]:
             return figure.worse, f"{name} {figure.a} in A, {figure.b} in B"
 
 
-def _clocks(pair: Pair) -> tuple[int | None, str]:
-    grown = [(b - a, a, b) for a, b in pair.loops if a is not None and b is not None]
-    if not grown:
+def _clocks(pair: Pair) -> tuple[float | None, str]:
+    known = [one for one in pair.loops if one.worse is not None]
+    if not known:
         sides = (pair.a, pair.b)
         none = all(side.resources.loops == () and side.report.target.startswith("cuda") for side in sides)
         return (0, "no loop") if none else (None, "clocks of loops are")
-    worse, a, b = max(grown)
-    return worse, f"a loop of {a} clocks in A, {b} in B"
+    worst = max(known, key=lambda one: (one.worse or 0, one.a, one.b))
+    return worst.worse, f"a loop of {worst.a} clocks in A, {worst.b} in B"

@@ -13,10 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from triton_linear.tools.diff.compare import Comparison, Line, Pair, moving, named_loops
-from triton_linear.tools.diff.compiled import LineFacts, Where
+from triton_linear.tools.diff.compare import Comparison, Line, Pair, moving
+from triton_linear.tools.diff.compiled import LineFacts
 from triton_linear.tools.diff.sides import Side
-from triton_linear.tools.explain.records import Place
 
 MOST_LINES = 12
 """The number of source lines that are shown of a kernel without `--all`."""
@@ -58,7 +57,9 @@ def _show(console: Console, pair: Pair, everything: bool) -> None:
     shown = pair.lines if everything else pair.lines[:MOST_LINES]
     for line in shown:
         console.print()
-        head = Text.assemble((_place(line.where), "bold"), f"  {_code(line.where)}")
+        place = line.place
+        name = f"{Path(place.file).name}:{place.line}" if place.line else str(place)
+        head = Text.assemble((name, "bold"), f"  {place.code}")
         console.print(head, overflow="ellipsis", no_wrap=True)
         console.print(_line(line))
     if rest := len(pair.lines) - len(shown):
@@ -80,13 +81,10 @@ def _table(pair: Pair) -> Table:
 
 
 def _rows(pair: Pair) -> Iterator[tuple[str, str, str, str]]:
-    for one in pair.figures:
-        a, b = ("not known" if value is None else str(value) for value in (one.a, one.b))
-        yield _UNITS.get(one.name, one.name), a, b, _sign(one.worse)
-    for name, loops in named_loops(pair):
-        a, b = ("none" if clocks is None else str(clocks) for clocks in loops)
-        worse = None if None in loops else (loops[1] or 0) - (loops[0] or 0)
-        yield name, a, b, _sign(worse)
+    for figures, unknown in ((pair.figures, "not known"), (pair.loops, "none")):
+        for one in figures:
+            a, b = (unknown if value is None else str(value) for value in (one.a, one.b))
+            yield _UNITS.get(one.name, one.name), a, b, _sign(one.worse)
 
 
 def _sign(worse: float | None) -> str:
@@ -129,15 +127,6 @@ def _layouts(facts: LineFacts, other: LineFacts, marks: Mapping[str, str]) -> li
     ]
 
 
-def _place(where: Where) -> str:
-    return f"{Path(where[0]).name}:{where[1]}" if where[1] else "an unknown place"
-
-
-def _code(where: Where) -> str:
-    """The text of a source line; empty if it cannot be read."""
-    return Place.of(f"{where[0]}:{where[1]}:1").code if where[1] else ""
-
-
 def as_json(sides: Sequence[Side], comparison: Comparison) -> dict[str, Any]:
     """The whole comparison as JSON values."""
     return {
@@ -159,13 +148,13 @@ def _pair_as_json(pair: Pair) -> dict[str, Any]:
         "verdict": asdict(pair.verdict),
         "figures": {one.name: {"a": one.a, "b": one.b, "worse": one.worse} for one in pair.figures},
         "limited_by": [side.resources.limited_by for side in sides],
-        "loops": [{"a": a, "b": b} for a, b in pair.loops],
+        "loops": [{"a": one.a, "b": one.b} for one in pair.loops],
         "narrower": list(pair.narrower),
         "lines": [
             {
-                "file": line.where[0],
-                "line": line.where[1],
-                "code": _code(line.where),
+                "file": line.place.file,
+                "line": line.place.line,
+                "code": line.place.code,
                 "differs": list(line.differs),
                 "narrower": list(line.narrower),
                 "a": _facts_as_json(line.a),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from triton_linear.dialect.locations import user_position
@@ -14,9 +14,9 @@ from triton_linear.tools.explain.verdict import KernelVerdict
 from triton_linear.tools.support.words import Figures, count
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A line of the user's source; line 0 if the location has none."""
+    """A line of the user's source; line 0 if the location has none, column 0 if it is the whole line."""
 
     file: str
     line: int
@@ -24,9 +24,14 @@ class Place:
     code: str = ""
 
     @classmethod
-    def of(cls, location: str) -> Place:
-        file, line, column = user_position(location)
+    def at(cls, file: str, line: int, column: int = 0) -> Place:
+        """The place with the code there, if it can be read."""
         return cls(file, line, column, linecache.getline(file, line).strip() if line else "")
+
+    @classmethod
+    def of(cls, location: str) -> Place:
+        """The user's place in a location."""
+        return cls.at(*user_position(location))
 
     @classmethod
     def near(cls, location: str, *anchors: Anchor | None) -> Place:
@@ -34,9 +39,13 @@ class Place:
         place = cls.of(location)
         for anchor in anchors:
             if not place.line and anchor is not None and anchor.line:
-                code = linecache.getline(anchor.file, anchor.line).strip()
-                place = cls(anchor.file, anchor.line, anchor.column, code)
+                place = cls.at(anchor.file, anchor.line, anchor.column)
         return place
+
+    @property
+    def whole_line(self) -> Place:
+        """The line, without the column."""
+        return replace(self, column=0)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else "an unknown place"

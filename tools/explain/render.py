@@ -164,7 +164,7 @@ def module(report: ModuleReport) -> RenderableType:
     section("", map(grouped, _grouped(report.conversions)))
     rest = (entry(others[0], "", [("stock", str(one)) for one in others]) for others in stock.values())
     section("conversions of stock Triton on other lines", rest)
-    same = Counter(replace(one, place=replace(one.place, column=0)) for one in report.accesses)
+    same = Counter(replace(one, place=one.place.whole_line) for one in report.accesses)
     section("accesses to shared memory", (access(*one) for one in same.items()))
     sorts = any(one.steps for one in report.reductions)
     section(
@@ -197,7 +197,7 @@ def _grouped(reports: Sequence[ConversionReport]) -> list[list[ConversionReport]
     """Group conversions of the same line with equal reports; no-ops are grouped by their line only."""
     groups: dict[object, list[ConversionReport]] = {}
     for one in reports:
-        line = replace(one.place, column=0)
+        line = one.place.whole_line
         key = (line, one.loop_depth) if one.kind == NOOP else replace(one, place=line)
         groups.setdefault(key, []).append(one)
     return list(groups.values())

@@ -8,13 +8,13 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools.explain.collect import explained
-from triton_linear.tools.explain.records import ConversionReport, Place
+from triton_linear.tools.explain.records import Place
 from triton_linear.tools.support.compile import read_module
 from triton_linear.tools.support.errors import ToolError
 
 
 def explained_conversion(
-    text: str, name: str, where: int | tuple[str, int], target: str | None
+    text: str, name: str, where: int | Place, target: str | None
 ) -> tuple[Sequence[str], tuple[str, ...]] | None:
     """What becomes of the conversion with this number in a module, or of those of a line of its source: the
     types before and after, and lines about how it is done, with stock Triton's conversions of that line of the
@@ -25,15 +25,17 @@ def explained_conversion(
         if isinstance(where, int):
             module = read_module(text, bridge.upstream_context(), name)
             conversions = [op for op in operations(module.operation) if op.name == CONVERT]
-            place = Place.of(str(conversions[where].location))
-            where = place.file, place.line
+            where = Place.of(str(conversions[where].location)).whole_line
         report = explained(text, name, target, stock=True)
     except (ToolError, IndexError):
         return None
-    ours, theirs = (_at(where, side) for side in (report.conversions, report.stock or ()))
+    ours, theirs = (
+        [one for one in side if one.moves and one.place.whole_line == where]
+        for side in (report.conversions, report.stock or ())
+    )
     lines = [f"stock Triton on {report.target}: {one}" for one in theirs]
     if not ours:
-        places = dict.fromkeys(str(one.place) for one in _moving(report.conversions))
+        places = dict.fromkeys(str(one.place) for one in report.conversions if one.moves)
         elsewhere = f"; there are some at {', '.join(places)}" if places else ""
         lines.insert(0, f"ours on {report.target}: no conversion on this line{elsewhere}")
         return (theirs[0].types, tuple(lines)) if theirs else None
@@ -45,16 +47,6 @@ def explained_conversion(
     return first.types, (head, *rejected, *more, *lines)
 
 
-def explained_lines(text: str, name: str, target: str | None) -> dict[tuple[str, int], None]:
+def explained_lines(text: str, name: str, target: str | None) -> dict[Place, None]:
     """The lines of the source of a module on which `explain` shows conversions, in its order."""
-    report = explained(text, name, target)
-    return dict.fromkeys((one.place.file, one.place.line) for one in _moving(report.conversions))
-
-
-def _at(where: tuple[str, int], conversions: Sequence[ConversionReport]) -> list[ConversionReport]:
-    """The conversions of a line that move data."""
-    return [one for one in _moving(conversions) if (one.place.file, one.place.line) == where]
-
-
-def _moving(conversions: Sequence[ConversionReport]) -> list[ConversionReport]:
-    return [one for one in conversions if one.moves]
+    return dict.fromkeys(one.place.whole_line for one in explained(text, name, target).conversions if one.moves)

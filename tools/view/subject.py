@@ -16,6 +16,7 @@ from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.operations.names import CONVERT
+from triton_linear.tools.explain.records import Place
 from triton_linear.tools.support.errors import ToolError, fail
 from triton_linear.tools.support.inputs import modules, read_input
 from triton_linear.tools.view.explained import explained_conversion, explained_lines
@@ -144,7 +145,7 @@ def of_line(text: str, name: str, line: int, target: str | None = None) -> tuple
 def _conversion(
     text: str,
     name: str,
-    where: int | tuple[str, int],
+    where: int | Place,
     target: str | None,
     types: Sequence[str],
     place: tuple[str, int],
@@ -184,7 +185,7 @@ def of_source_line(name: str, line: int, kernel: str = "", target: str | None = 
         if kernel and called != kernel:
             continue
         searched.append((file_name, text))
-        where: tuple[str, int] | None = None
+        where: Place | None = None
         types: list[str] = []
         module = bridge.text_to_upstream(text, bridge.upstream_context(), file_name)
         for op in operations(module.operation):
@@ -193,7 +194,7 @@ def of_source_line(name: str, line: int, kernel: str = "", target: str | None = 
                 continue
             making[at] = None
             if at == line:
-                where, first = (file, line), first or (_encoded(op)[:1], called)
+                where, first = Place.at(file, line), first or (_encoded(op)[:1], called)
                 if op.name == CONVERT and not types:
                     types = [str(op.operands[0].type), str(op.results[0].type)]
         if where:
@@ -204,8 +205,8 @@ def of_source_line(name: str, line: int, kernel: str = "", target: str | None = 
         fail(f"no kernel is called '{kernel}'; the script compiles {', '.join(kernels)}", name)
     if first is not None:
         return _of_texts(first[0], name, line, _code(name, line, first[1]))
-    found = (where for file_name, text in searched for where in explained_lines(text, file_name, target))
-    converting = sorted({at for file, at in found if _is(file, name)})
+    found = (place for file_name, text in searched for place in explained_lines(text, file_name, target))
+    converting = sorted({place.line for place in found if _is(place.file, name)})
     if not line:
         _ask_for_a_line(converting, name)
     lines = ", ".join(map(str, converting[:MOST_LINES]))

@@ -14,6 +14,7 @@ from triton_linear.tools.diff import gate
 from triton_linear.tools.diff.compare import aligned
 from triton_linear.tools.diff.compiled import layouts, plain_assembly
 from triton_linear.tools.diff.resources import occupancy
+from triton_linear.tools.explain.records import Place
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, to_triton
 from triton_linear.tools.support.errors import ToolError
@@ -51,9 +52,10 @@ def test_lines_of_an_edited_file_are_those_with_the_same_text(tmp_path: Path) ->
     first.write_text("x = 1\ny = 2\nz = 3\n")
     second.write_text("# new\nx = 1\ny = 2\nz = 4\n")
     place = aligned({str(first)}, {str(second)})
-    assert [place((str(second), line)) for line in (2, 3, 4)] == [(str(first), line) for line in (1, 2, 3)]
-    assert place((str(second), 1)) == (str(second), 1)
-    assert aligned({str(first)}, {str(first), str(second)})((str(second), 2)) == (str(second), 2)
+    lines = [Place.at(str(second), line) for line in range(5)]
+    assert [place(line) for line in lines[2:]] == [Place.at(str(first), line) for line in (1, 2, 3)]
+    assert place(lines[1]) == lines[1]
+    assert aligned({str(first)}, {str(first), str(second)})(lines[2]) == lines[2]
 
 
 @pytest.mark.parametrize(
