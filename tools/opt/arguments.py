@@ -13,7 +13,7 @@ from triton_linear import __version__
 from triton_linear.passes import parse
 from triton_linear.passes.registry import PASSES
 from triton_linear.passes.upstream import UPSTREAM
-from triton_linear.tools.support.arguments import Parser, add_pipeline_options
+from triton_linear.tools.support.arguments import Parser, add_pipeline_options, flag
 
 EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")
 BINARY = ("cubin", "hsaco")
@@ -83,47 +83,24 @@ def parser() -> argparse.ArgumentParser:
     option("--emit", choices=EMIT, default="mlir", help="the stage to print (default: %(default)s)")
     option("--target", help="cuda:NUMBER or hip:gfxNAME; by default what the module says")
     option("--list-passes", action=_ListPasses, nargs=0, help="print each pass in a line, and end")
-    option(
-        f"--{TEXT}",
-        action=_PassFlag,
-        metavar="TEXT",
-        help="passes as text, 'builtin.module(linear-select-lowering{target=cuda:90},cse)'",
+    text = "passes as text, 'builtin.module(linear-select-lowering{target=cuda:90},cse)'"
+    option(f"--{TEXT}", action=_PassFlag, metavar="TEXT", help=text)
+    whole = "the passes that the plugin runs with the installed Triton, in order"
+    option(f"--{PIPELINE}", action=_PassFlag, nargs=0, metavar=PIPELINE, help=whole)
+    own = f"passes of your own (docs/user-passes.md), here, or where they say beside --{PIPELINE}"
+    option(f"--{PLUGIN}", action=_PassFlag, metavar="FILE", help=own)
+    flag(top, "--split-input-file", "compile the parts between lines '// -----' one by one")
+    expected = (
+        "compare what is reported with comments such as // expected-error@+1 {{text}}; print nothing else"
     )
-    option(
-        f"--{PIPELINE}",
-        action=_PassFlag,
-        nargs=0,
-        metavar=PIPELINE,
-        help="the passes that the plugin runs with the installed Triton, in order",
-    )
-    option(
-        f"--{PLUGIN}",
-        action=_PassFlag,
-        metavar="FILE",
-        help="passes of your own (docs/user-passes.md), in the place of this flag; beside "
-        f"--{PIPELINE}, before or after it as they say",
-    )
-    option(
-        "--split-input-file", action="store_true", help="compile the parts between lines '// -----' one by one"
-    )
-    option(
-        "--verify-diagnostics",
-        nargs="?",
-        choices=("all", "only-expected"),
-        const="all",
-        help="compare what is reported with comments such as // expected-error@+1 {{text}}; print nothing else",
-    )
-    option(
-        "--no-verify-each", dest="verify_each", action="store_false", help="do not check the IR between passes"
-    )
-    option("--mlir-print-op-generic", action="store_true", help="print MLIR's generic form, not Triton's own")
-    option("--mlir-print-debuginfo", action="store_true", help="print locations")
-    option("--mlir-timing", action="store_true", help="print the seconds each pass took, to standard error")
-    option(
-        "--remarks",
-        action="store_true",
-        help=f"print the remarks of --{PIPELINE}; passes named one by one print theirs always",
-    )
+    kinds = ("all", "only-expected")
+    option("--verify-diagnostics", nargs="?", choices=kinds, const="all", help=expected)
+    unchecked = "do not check the IR between passes"
+    option("--no-verify-each", dest="verify_each", action="store_false", help=unchecked)
+    flag(top, "--mlir-print-op-generic", "print MLIR's generic form, not Triton's own")
+    flag(top, "--mlir-print-debuginfo", "print locations")
+    flag(top, "--mlir-timing", "print the seconds each pass took, to standard error")
+    flag(top, "--remarks", f"print the remarks of --{PIPELINE}; passes named one by one print theirs always")
     _add_printing(top)
     add_pipeline_options(top)
     top.set_defaults(passes=[])
@@ -133,19 +110,10 @@ def parser() -> argparse.ArgumentParser:
 def _add_printing(top: argparse.ArgumentParser) -> None:
     group = top.add_argument_group("printing between passes", "To the standard error.")
     for when in ("before", "after"):
-        group.add_argument(
-            f"--mlir-print-ir-{when}",
-            action="append",
-            default=[],
-            metavar="NAME",
-            help=f"print the IR {when} this pass; may be given several times",
-        )
-        group.add_argument(
-            f"--mlir-print-ir-{when}-all", action="store_true", help=f"print the IR {when} each pass"
-        )
-    group.add_argument(
-        "--mlir-print-ir-diff", action="store_true", help="print what each pass has changed, as a unified diff"
-    )
+        text = f"print the IR {when} this pass; may be given several times"
+        group.add_argument(f"--mlir-print-ir-{when}", action="append", default=[], metavar="NAME", help=text)
+        flag(group, f"--mlir-print-ir-{when}-all", f"print the IR {when} each pass")
+    flag(group, "--mlir-print-ir-diff", "print what each pass has changed, as a unified diff")
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
