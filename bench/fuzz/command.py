@@ -32,6 +32,7 @@ from bench.fuzz.run import (
     Unit,
     check_target,
     fuzz,
+    has_clusters,
     outcome,
     stock,
 )
@@ -219,7 +220,7 @@ def plain_targets(names: list[str] | None) -> list[str]:
 def _check_clusters(targets: list[str]) -> None:
     """Fail if a target has no clusters, or this Triton's conversions in clusters are left to Triton."""
     for name in targets:
-        if not target_called(name).has_clusters:
+        if not has_clusters(target_called(name)):
             fail(f"{name} has no clusters")
     if installed_release() not in CLUSTERS_ORDERED:
         fail("conversions through memory in clusters are left to this Triton (docs/versions.md)")

@@ -15,7 +15,6 @@ from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
-    Gather,
     Loop,
     Park,
     Program,
@@ -47,24 +46,20 @@ MOST_CONVERSIONS = 12
 MAX_DEPTH = 2
 
 
-def draw_program(
-    rng: random.Random, target_name: str, ctas: int = 1, widths: Sequence[int] = (1, 2, 4, 4, 8)
-) -> Program:
-    """A program of one to MOST_CONVERSIONS conversions, with a number of warps out of `widths`; in a cluster of
-    CTAs there are gathers, and no other users of memory.
-    """
+def draw_program(rng: random.Random, target_name: str, widths: Sequence[int] = (1, 2, 4, 4, 8)) -> Program:
+    """A program of one to MOST_CONVERSIONS conversions, with a number of warps out of `widths`."""
     target = target_called(target_name)
     while True:
         warps = rng.choice(widths)
         element = rng.choice((*ELEMENTS, "f32", "i32", "f16"))
-        threads = target.lanes.bit_length() + warps.bit_length() + ctas.bit_length() - 3
+        threads = target.lanes.bit_length() + warps.bit_length() - 2
         most = (MOST_BYTES * 8 // element_type(element).bits).bit_length() - 1
         bits = min(max(3, threads + rng.choice((-2, -1, 0, 1, 1, 2, 2, 3, 3, 4))), most, 12)
         shape = _shape(rng, bits, rng.choice((1, 2, 2, 2, 3)))
-        drawer = _Drawer(rng, target, warps, element, ctas)
+        drawer = _Drawer(rng, target, warps, element)
         source = drawer.encoding(shape)
         steps = drawer.steps(shape, source, 0)
-        program = Program(target.name, warps, shape, element, source, steps, ctas=ctas)
+        program = Program(target.name, warps, shape, element, source, steps)
         if 1 <= write(program).conversions <= MOST_CONVERSIONS:
             return program
 
@@ -79,20 +74,17 @@ def _shape(rng: random.Random, bits: int, rank: int) -> tuple[int, ...]:
 class _Drawer:
     """Draws the parts of one program."""
 
-    def __init__(self, rng: random.Random, target: Target, warps: int, element: str, ctas: int = 1) -> None:
+    def __init__(self, rng: random.Random, target: Target, warps: int, element: str) -> None:
         self.rng = rng
         self.target = target
         self.lanes = target.lanes
         self.warps = warps
         self.element = element
-        self.ctas = ctas
-        # The interpreter does not support Triton's own code for the shared memory of several CTAs.
-        self.gathers = ctas > 1
-        self.in_memory = element != "i1" and not element.startswith("!tt.ptr") and ctas == 1
+        self.in_memory = element != "i1" and not element.startswith("!tt.ptr")
 
     def encoding(self, shape: Sequence[int], like: str = "", plain: bool = False) -> str:
         """A distributed encoding, maybe similar to `like`; `plain`: no sums of basis vectors."""
-        if self.ctas == 1 and self.rng.random() < 0.4:
+        if self.rng.random() < 0.4:
             for _ in range(4):
                 encoding = kernel_encoding(self.rng, self.lanes, self.warps, shape, self.target.name)
                 if layout_drawn(encoding, shape, self.element).in_dim_size(REGISTER) <= MOST_REGISTERS:
@@ -103,7 +95,7 @@ class _Drawer:
         """A `#ttg.linear`, maybe similar to `like`."""
         general = not plain and self.rng.random() < 0.35 and installed_release() in SUMS_OF_BITS
         similar = _columns(like) if like and is_linear(like) and not plain else None
-        columns = random_columns(self.rng, shape, self.lanes, self.warps, general, similar, self.ctas)
+        columns = random_columns(self.rng, shape, self.lanes, self.warps, general, similar)
         return columns.text(len(shape))
 
     def blocked(self, rank: int) -> str:
@@ -163,8 +155,6 @@ class _Drawer:
             kinds += ["loop", "loop", "transposed", "transposed", "reshaped", "reshaped"]
             kinds += ["branch"] * (3 if in_loop else 1)
             kinds += ["park"] * (2 if self.in_memory else 0)
-        if self.gathers:
-            kinds += ["gather", "gather"]
         kind = rng.choice(kinds)
         rank = len(shape)
         if kind == "shared":
@@ -184,10 +174,6 @@ class _Drawer:
             axis = rng.randrange(rank)
             if encoding := self.scanned(shape):
                 return Scan(axis, encoding, rng.random() < 0.3)
-        if kind == "gather":
-            # Factors stay within 12 bits, as numbers of elements do, and products within an i32.
-            factor, shift = rng.randrange(1, 1 << 12, 2), rng.randrange(8)
-            return Gather(rng.randrange(rank), factor, shift, self.encoding(shape, given), self.linear(shape))
         if kind == "loop":
             encoding = self.encoding(shape, given)
             loop = rng.choice(("for", "for", "while"))

@@ -3,7 +3,6 @@ threads."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,6 @@ from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
-    Gather,
     Loop,
     Park,
     Program,
@@ -70,12 +68,6 @@ def mask_of(bits: int) -> Any:
     return np.uint64((1 << bits) - 1)
 
 
-def indices_of(step: Gather, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """The index of a gather from a tensor of `shape`."""
-    numbers = np.arange(math.prod(shape)).reshape(shape)
-    return (numbers * step.factor >> step.shift) % shape[step.axis]
-
-
 class _Evaluation:
     def __init__(self, mask: Any) -> None:
         self.mask = mask
@@ -98,9 +90,6 @@ class _Evaluation:
                 if step.reverse:
                     return np.flip(np.add.accumulate(np.flip(x, axis), axis), axis)
                 return np.add.accumulate(x, axis)
-            case Gather():
-                numbers = indices_of(step, x.shape[1:])
-                return np.take_along_axis(x, numbers[None], step.axis + 1)
             case Add(by):
                 return x + np.uint64(by)
             case Transposed():

@@ -12,15 +12,13 @@ import numpy as np
 
 from bench.fuzz.encodings import layout_drawn
 from bench.fuzz.evaluate import evaluate, inputs, mask_of
-from bench.fuzz.pairs import NO_LOOSE_BYTES
 from bench.fuzz.program import Program, all_steps
 from bench.fuzz.totals import Totals
 from bench.fuzz.write import SINK, write
-from bench.whole_kernels import LoweredKernel, lower_kernel, registers_of
-from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from bench.whole_kernels import lower_kernel, registers_of
+from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
+from triton_linear.passes.framework.plans import STOCK
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import Diagnostic, ToolError
@@ -30,24 +28,20 @@ def title(program: Program) -> str:
     """A description of a program."""
     steps = [type(step).__name__.lower() for step in all_steps(program.steps)]
     shape = "x".join(map(str, program.shape))
-    clusters = f", {program.ctas} CTAs" if program.ctas > 1 else ""
-    return f"{program.warps} warps{clusters}, {shape}x{program.element}: {', '.join(steps)}"
+    return f"{program.warps} warps, {shape}x{program.element}: {', '.join(steps)}"
 
 
 def examine_program(program: Program, name: str, options: PipelineOptions | None = DEFAULTS) -> Totals:
     """Compile and run a program, with stock Triton if `options` is None. Raises ToolError if either fails."""
     written = write(program)
     totals = Totals(modules=1, programs=1, conversions=written.conversions)
-    target = f"{program.target}{NO_LOOSE_BYTES if program.ctas > 1 else ''}"
-    kernel = lower_kernel(written.text, name, target, options)
+    kernel = lower_kernel(written.text, name, program.target, options)
     if options is not None:
         totals.kinds.update(conversion.kind for conversion in kernel.conversions)
         own = sum(not conversion.partials for conversion in kernel.conversions)
         totals.folded = max(0, written.conversions - own)
         totals.kinds["folded"] += totals.folded
-        totals.kinds.update(gather.kind for gather in kernel.gathers)
-        everything: list[DecidedConversion | DecidedGather] = [*kernel.conversions, *kernel.gathers]
-        for decided in everything:
+        for decided in kernel.conversions:
             if decided.kind == STOCK:
                 totals.left += 1
                 totals.fail("left", f"{title(program)}: left to Triton: {decided.detail}", program)
@@ -55,14 +49,12 @@ def examine_program(program: Program, name: str, options: PipelineOptions | None
     given = inputs(program)
     source = layout_drawn(program.source, program.shape, program.element)
     try:
-        outcome = kernel.run(
-            [list(_registers(given, source, kernel, program))], trials=len(given), ctas=program.ctas
-        )
+        outcome = kernel.run([list(registers_of(given, source, kernel, 0))], trials=len(given))
     except SimulationError as error:
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     values, undefined = outcome.sinks[SINK]
     result = layout_drawn(written.result, program.shape, program.element)
-    expected = _registers(evaluate(program, given), result, kernel, program)
+    expected = registers_of(evaluate(program, given), result, kernel, 0)
     bits = mask_of(element_type(program.element).bits)
     if values.shape != expected.shape:
         totals.wrong += 1
@@ -81,8 +73,3 @@ def examine_program(program: Program, name: str, options: PipelineOptions | None
         totals.races += 1
         totals.fail("race", f"{title(program)}: {'; '.join(map(str, outcome.races[:2]))}", program)
     return totals
-
-
-def _registers(tensors: Bits, layout: LinearLayout, kernel: LoweredKernel, program: Program) -> Bits:
-    """The contents of every register of every thread of every CTA."""
-    return np.concatenate([registers_of(tensors, layout, kernel, cta) for cta in range(program.ctas)], axis=2)

@@ -70,20 +70,6 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Gather:
-    """`tt.gather` along `axis` of the tensor in layout `source`; index and result have layout `encoding`.
-
-    The index of the element whose row-major number is n is (n * factor >> shift) mod the size of the axis.
-    """
-
-    axis: int
-    factor: int
-    shift: int
-    source: str
-    encoding: str
-
-
-@dataclass(frozen=True)
 class Add:
     """The addition of a constant to each element, as integers."""
 
@@ -152,18 +138,7 @@ class Park:
 
 
 Step: TypeAlias = (
-    Convert
-    | Shared
-    | TensorMemory
-    | Reduce
-    | Scan
-    | Gather
-    | Add
-    | Transposed
-    | Reshaped
-    | Loop
-    | Branch
-    | Park
+    Convert | Shared | TensorMemory | Reduce | Scan | Add | Transposed | Reshaped | Loop | Branch | Park
 )
 Steps: TypeAlias = tuple[Step, ...]
 STEPS: tuple[type[Any], ...] = (
@@ -172,7 +147,6 @@ STEPS: tuple[type[Any], ...] = (
     TensorMemory,
     Reduce,
     Scan,
-    Gather,
     Add,
     Transposed,
     Reshaped,

@@ -120,14 +120,11 @@ def _columns(rng: random.Random, dims: Sequence[int], counts: tuple[int, ...], g
 
 
 def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Columns:
-    """The source with the vectors of `scope` (registers, warp, cta, cluster) permuted, added and padded."""
+    """The source with the vectors of `scope` (registers, warp, cta) permuted, added and padded."""
     register, lane, warp = list(source.register), list(source.lane), list(source.warp)
-    block = list(source.block)
     if len(register) < 5 and rng.random() < 0.3:
         register.append((0, 0))
-    wide = scope in ("cta", "cluster")
-    pool = register + (lane if scope != "registers" else []) + (warp if wide else [])
-    pool += block if scope == "cluster" else []
+    pool = register + (lane if scope != "registers" else []) + (warp if scope == "cta" else [])
     if rng.random() < 0.5:  # a few transpositions, as in real kernels
         for _ in range(rng.randint(1, 3) if pool else 0):
             i, j = rng.randrange(len(pool)), rng.randrange(len(pool))
@@ -143,11 +140,9 @@ def _moved(rng: random.Random, source: Columns, scope: str, general: bool) -> Co
     register, pool = pool[: len(register)], pool[len(register) :]
     if scope != "registers":
         lane, pool = pool[: len(lane)], pool[len(lane) :]
-    if wide:
-        warp, pool = pool[: len(warp)], pool[len(warp) :]
-    if scope == "cluster":
-        block = pool
-    return Columns(tuple(register), tuple(lane), tuple(warp), tuple(block))
+    if scope == "cta":
+        warp = pool
+    return Columns(tuple(register), tuple(lane), tuple(warp), source.block)
 
 
 def random_columns(
@@ -157,16 +152,14 @@ def random_columns(
     warps: int,
     general: bool,
     like: Columns | None = None,
-    ctas: int = 1,
 ) -> Columns:
     """A layout of a tensor; `like` is one of the same tensor, a part of which may be permuted."""
     if like is not None and rng.random() < 0.6:
-        scopes = ("registers", "warp", "warp", "cta") if ctas == 1 else ("warp", "cta", "cluster", "cluster")
-        return _moved(rng, like, rng.choice(scopes), general)
+        return _moved(rng, like, rng.choice(("registers", "warp", "warp", "cta")), general)
     dims = [size.bit_length() - 1 for size in shape]
-    threads = tuple(count.bit_length() - 1 for count in (lanes, warps, ctas))
+    threads = tuple(count.bit_length() - 1 for count in (lanes, warps))
     registers = min(max(0, sum(dims) - sum(threads)) + rng.choice((0, 0, 1, 1, 2)), 6)
-    return _columns(rng, dims, (registers, *threads), general)
+    return _columns(rng, dims, (registers, *threads, 0), general)
 
 
 def kernel_encoding(rng: random.Random, lanes: int, warps: int, shape: Sequence[int], target: str = "") -> str:
@@ -210,10 +203,11 @@ def linear_pair(rng: random.Random, lanes: int, warps: int, element: str, ctas: 
         return min(max(0, bits - threads) + rng.choice((0, 0, 1, 1, 2)), 6)
 
     source = _columns(rng, dims, (registers(), lane_bits, warp_bits, block_bits), general)
-    scopes = ("fresh", "registers", "warp", "warp", "cta") if ctas == 1 else ("fresh", "cluster", "cta")
+    # What crosses CTAs is Triton's.
+    scopes = ("fresh", "registers", "warp", "warp", "cta") if ctas == 1 else ("warp", "cta")
     scope = rng.choice(scopes)
     if scope == "fresh":
-        destination = _columns(rng, dims, (registers(), lane_bits, warp_bits, block_bits), general)
+        destination = _columns(rng, dims, (registers(), lane_bits, warp_bits, 0), general)
     else:
         destination = _moved(rng, source, scope, general)
     family = f"{'general' if general else 'permutation'} {scope}"
@@ -340,17 +334,18 @@ def random_pair(rng: random.Random, lanes: int, warps: int, target: str = "", ct
 
 
 def cluster_pair(rng: random.Random, lanes: int, warps: int, element: str, ctas: int) -> Pair:
-    """A pair of blocked encodings with CTAs along random dimensions, or with copies."""
+    """A pair of blocked encodings with the same CTAs along random dimensions, or with copies."""
     bits = min(rng.randint(6, 12), _budget(element))
     shape = (1 << (bits // 2), 1 << (bits - bits // 2))
 
+    sizes, bases = [0, 0], []
+    for _ in range(ctas.bit_length() - 1):
+        dimension = rng.randrange(2)
+        copies = 2 << sizes[dimension] > shape[dimension] or rng.random() < _COPIES
+        bases.append([0 if copies or d != dimension else 1 << sizes[d] for d in range(2)])
+        sizes[dimension] += not copies
+
     def encoding() -> str:
-        sizes, bases = [0, 0], []
-        for _ in range(ctas.bit_length() - 1):
-            dimension = rng.randrange(2)
-            copies = 2 << sizes[dimension] > shape[dimension] or rng.random() < _COPIES
-            bases.append([0 if copies or d != dimension else 1 << sizes[d] for d in range(2)])
-            sizes[dimension] += not copies
         return f"{_blocked(rng, lanes, warps, 2).removesuffix('}>')}, CGALayout = {bases}}}>"
 
     return Pair(shape, element, encoding(), encoding(), "clusters")

@@ -39,11 +39,11 @@ from triton_linear.tools.support.compile import DEFAULTS
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 
 
-def draw_regions(rng: random.Random, target_name: str, ctas: int = 1) -> list[Program]:
-    """A program for each region of a module in a cluster of `ctas` CTAs, that of the default region first."""
+def draw_regions(rng: random.Random, target_name: str) -> list[Program]:
+    """A program for each region of a module, that of the default region first."""
     count = 1 + rng.randint(1, MOST_PARTITIONS)
     widths = [PARTITION_WARPS if region else DEFAULT_WARPS for region in range(count)]
-    drawn = (draw_program(rng, target_name, ctas, each) for each in widths)
+    drawn = (draw_program(rng, target_name, each) for each in widths)
     return [replace(program, region=region) for region, program in enumerate(drawn)]
 
 
@@ -95,7 +95,7 @@ def examine_regions(
         given[str(number)] = list(_in_order(tensors)[:, held[0]].swapaxes(0, 1))
         wanted.append(_in_order(evaluate(program, tensors))[:, held[1]].swapaxes(0, 1))
     try:
-        outcome = simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=programs[0].ctas)
+        outcome = simulate_warps(kernel.text, kernel.name, given, kernel.target)
     except SimulationError as error:
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     for number, program in enumerate(programs):

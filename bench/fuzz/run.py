@@ -21,7 +21,7 @@ from bench.fuzz import pairs
 from bench.fuzz.draw import draw_program
 from bench.fuzz.examine import examine_program, title
 from bench.fuzz.partitions import draw_partitions, examine_partitions, partitions_text
-from bench.fuzz.program import Gather, Program, all_steps
+from bench.fuzz.program import Program
 from bench.fuzz.regions import conversions_of, draw_regions, examine_regions, regions_text
 from bench.fuzz.tensor_memory import check_tensor_memory, draw_tensor_program
 from bench.fuzz.totals import Totals
@@ -53,9 +53,11 @@ KINDS = (SINGLES, PROGRAMS)
 EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, TENSOR, PARTITIONS, REGIONS)
 CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
+FIRST_WITH_CLUSTERS = 90
+"""The compute capability."""
 PROGRAMS_EACH = 2
 CLUSTERED = 4
-"""Every CLUSTERED-th module with regions is in clusters."""
+"""Every CLUSTERED-th module with partitions is in clusters."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,7 @@ class Unit:
     @property
     def name(self) -> str:
         """A file name for it."""
-        kind = f"{CLUSTERS}-" if self.kind == PROGRAMS and self.programs[0].ctas > 1 else ""
-        return f"{self.target.replace(':', '-')}-{self.seed}-{kind}{self.kind}-{self.number:04}.ttgir"
+        return f"{self.target.replace(':', '-')}-{self.seed}-{self.kind}-{self.number:04}.ttgir"
 
     def text(self) -> str:
         """Its TTGIR."""
@@ -116,10 +117,6 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
             unit = _singles(plan, number, left, CLUSTERS)
             left -= conversions(unit)
             yield unit
-            if left > 0:
-                unit = _program(plan, number, in_cluster=True)
-                left -= conversions(unit)
-                yield unit
         if PROGRAMS in plan.kinds:
             for other in range(number * PROGRAMS_EACH, (number + 1) * PROGRAMS_EACH):
                 if left > 0:
@@ -151,11 +148,9 @@ def conversions(unit: Unit) -> int:
     return len(unit.programs)
 
 
-def _program(plan: FuzzPlan, number: int, in_cluster: bool = False) -> Unit:
-    clusters = f" {CLUSTERS}" if in_cluster else ""
-    rng = random.Random(f"{plan.seed} {PROGRAMS}{clusters} {plan.target} {number}")
-    ctas = rng.choice(CTAS) if in_cluster else 1
-    return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target, ctas),), options=plan.options)
+def _program(plan: FuzzPlan, number: int) -> Unit:
+    rng = random.Random(f"{plan.seed} {PROGRAMS} {plan.target} {number}")
+    return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target),), options=plan.options)
 
 
 def _tensor(plan: FuzzPlan, number: int) -> Unit:
@@ -167,14 +162,7 @@ def _tensor(plan: FuzzPlan, number: int) -> Unit:
 def _regions(plan: FuzzPlan, number: int) -> Unit:
     target = _specialised(plan, REGIONS)
     rng = random.Random(f"{plan.seed} {REGIONS} {target.name} {number}")
-    ctas = _ctas_of_regions(rng, target, number)
-    return Unit(REGIONS, number, plan.seed, tuple(draw_regions(rng, target.name, ctas)), options=plan.options)
-
-
-def _ctas_of_regions(rng: random.Random, target: Target, number: int) -> int:
-    """The CTAs of a cluster of module `number` of those with regions."""
-    in_cluster = number % CLUSTERED == CLUSTERED - 1 and target.has_clusters
-    return rng.choice(CTAS) if in_cluster and installed_release() in CLUSTERS_ORDERED else 1
+    return Unit(REGIONS, number, plan.seed, tuple(draw_regions(rng, target.name)), options=plan.options)
 
 
 def _specialised(plan: FuzzPlan, kind: str) -> Target:
@@ -188,8 +176,14 @@ def _specialised(plan: FuzzPlan, kind: str) -> Target:
 def _partitions(plan: FuzzPlan, number: int, most: int) -> Unit:
     target = _specialised(plan, PARTITIONS)
     rng = random.Random(f"{plan.seed} {PARTITIONS} {target.name} {number}")
-    ctas = _ctas_of_regions(rng, target, number)
+    in_cluster = number % CLUSTERED == CLUSTERED - 1 and has_clusters(target)
+    ctas = rng.choice(CTAS) if in_cluster and installed_release() in CLUSTERS_ORDERED else 1
     return Unit(PARTITIONS, number, plan.seed, tuple(draw_partitions(rng, target, most, ctas)))
+
+
+def has_clusters(target: Target) -> bool:
+    """True if CTAs of a GPU may be in clusters."""
+    return target.vendor == "nvidia" and int(target.name.removeprefix("cuda:")) >= FIRST_WITH_CLUSTERS
 
 
 def _singles(plan: FuzzPlan, number: int, most: int, kind: str = SINGLES) -> Unit:
@@ -268,9 +262,7 @@ def outcome(unit: Unit, call: Caller) -> Totals:
         return totals
     program = unit.programs[0]
     alone = call(stock, unit)
-    # Stock Triton's gathers do not load from other CTAs: that they fail says nothing about ours.
-    asks_others = program.ctas > 1 and any(isinstance(step, Gather) for step in all_steps(program.steps))
-    if unit.kind in OF_STEPS and not asks_others and (isinstance(alone, Lost) or not alone.ok):
+    if unit.kind in OF_STEPS and (isinstance(alone, Lost) or not alone.ok):
         # Code that is not ours fails, so the result says nothing about ours.
         return Totals(modules=1, programs=1, stock=Counter([_stock_fails(alone)]))
     if isinstance(found, Totals):

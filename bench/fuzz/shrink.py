@@ -30,7 +30,6 @@ from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
-    Gather,
     Loop,
     Park,
     Program,
@@ -159,17 +158,7 @@ def _with(step: Step, name: str, value: Any) -> Step:
 
 
 def result_encoding(
-    step: Convert
-    | Shared
-    | TensorMemory
-    | Reduce
-    | Scan
-    | Gather
-    | Loop
-    | Branch
-    | Park
-    | Reshaped
-    | Transposed,
+    step: Convert | Shared | TensorMemory | Reduce | Scan | Loop | Branch | Park | Reshaped | Transposed,
     shape: Shape,
 ) -> str:
     """The encoding of a step's result."""
@@ -326,12 +315,9 @@ def _simpler_encodings(program: Program) -> Iterator[Program]:
                 program,
                 lambda e, s, a=encoding, b=other, w=shape: b if (e, s) == (a, w) else e,  # type: ignore[misc]
             )
-            # The encoding of a transposed or reshaped tensor, as an index is, is only known for linear ones.
+            # The encoding of a transposed or reshaped tensor is only known for linear ones.
             shaping = (step for step in all_steps(simpler.steps) if isinstance(step, (Transposed, Reshaped)))
-            gathers = (step for step in all_steps(simpler.steps) if isinstance(step, Gather))
-            if all(is_linear(step.encoding) and is_linear(step.inner_encoding) for step in shaping) and all(
-                is_linear(step.encoding) for step in gathers
-            ):
+            if all(is_linear(step.encoding) and is_linear(step.inner_encoding) for step in shaping):
                 yield simpler
 
 

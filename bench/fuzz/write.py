@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
-    Gather,
     Loop,
     Park,
     Program,
@@ -195,8 +193,6 @@ class ProgramWriter:
                 options = f"axis = {step.axis} : i32, reverse = {'true' if step.reverse else 'false'}"
                 name = self.combined("scan", "addi", options, y, y.tensor())
                 return self.elements(replace(y, name=name), x.element)
-            case Gather():
-                return self.gather(step, x)
             case Add(by):
                 y = self.integers(x)
                 return self.elements(self.arithmetic("addi", y, self.constant(y, by)), x.element)
@@ -231,27 +227,6 @@ class ProgramWriter:
         all_ = replace(one, shape=x.shape)
         name = self.op(f"tt.broadcast {one.name} : {one.tensor()} -> {all_.tensor()}")
         return self.plus_twice(x, replace(all_, name=name))
-
-    def gather(self, step: Gather, x: ProgramValue) -> ProgramValue:
-        """See Gather."""
-        x = self.convert(x, step.source)
-        count = math.prod(x.shape)
-        flat = ProgramValue("", (count,), "i32", reshaped(step.encoding, x.shape, (count,)))
-        head = f"tt.make_range {{end = {count} : i32, start = 0 : i32}}"
-        numbers = replace(flat, name=self.op(f"{head} : {flat.tensor()}"))
-        if len(x.shape) > 1:
-            index = replace(numbers, shape=x.shape, encoding=step.encoding)
-            name = self.op(f"tt.reshape {numbers.name} : {numbers.tensor()} -> {index.tensor()}")
-            numbers = replace(index, name=name)
-        for operation, number in (
-            ("muli", step.factor),
-            ("shrui", step.shift),
-            ("andi", x.shape[step.axis] - 1),
-        ):
-            numbers = self.arithmetic(operation, numbers, self.constant(numbers, number))
-        y = replace(x, encoding=step.encoding)
-        gathered = f"tt.gather {x.name}[{numbers.name}] {{axis = {step.axis} : i32}}"
-        return replace(y, name=self.op(f"{gathered} : ({x.tensor()}, {numbers.tensor()}) -> {y.tensor()}"))
 
     def reshape(self, step: Transposed | Reshaped, x: ProgramValue, induction: str | None) -> ProgramValue:
         """See Transposed and Reshaped."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from bench.fuzz.pairs import drawn_layout
 from bench.fuzz.random_layouts import Pair, random_pair
-from triton_linear.dialect.linear_layout import BLOCK, REGISTER
+from triton_linear.dialect.linear_layout import REGISTER
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.plan.element import ElementType, element_type
 
@@ -116,21 +116,6 @@ class RandomCase:
         a, b = (drawn_layout(self.pair, e) for e in (self.pair.source, self.pair.destination))
         return a.in_dim_size(REGISTER), b.in_dim_size(REGISTER)
 
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The ways to compile the kernel."""
-        return METHODS
-
-    @property
-    def stock_is_right(self) -> bool:
-        """Whether stock Triton's kernel should be right, so that only equal results are timed."""
-        return True
-
-    @property
-    def scratch(self) -> int:
-        """Bytes of global memory that the kernel has for each cluster, as its argument before the last."""
-        return 0
-
     def text(self, target: str, method: str) -> str:
         """The module, as one of the methods compiles it."""
         return kernel_text(self, target)
@@ -138,10 +123,6 @@ class RandomCase:
     def inputs(self) -> list[Words]:
         """The tensors that the kernel begins with: [cluster, thread, register] of each."""
         return [self.source()]
-
-    def timed_inputs(self) -> list[Words | None]:
-        """The same of a kernel that is timed, None for zeros; clusters take turns with these."""
-        return [None]
 
     @property
     def input_counts(self) -> tuple[int, ...]:
@@ -175,16 +156,15 @@ def random_cases(seed: int, count: int) -> list[RandomCase]:
 
 
 def cluster_cases(seed: int, count: int, sizes: Sequence[int], region: str = "") -> list[RandomCase]:
-    """`count` kernels that loop, in clusters of these sizes, each of which changes what CTAs hold, with the
-    `region` of `RandomCase`; the same seed, the same kernels."""
+    """`count` kernels that loop, in clusters of these sizes, each of which converts what its CTAs hold, with
+    the `region` of `RandomCase`; the same seed, the same kernels."""
     rng = random.Random(seed)
     cases: list[RandomCase] = []
     while len(cases) < count:
         warps, ctas = rng.choice((4, 8) if region == BESIDE else (1, 2, 4, 8)), rng.choice(tuple(sizes))
         pair = random_pair(rng, LANES, warps, ctas=ctas)
         case = RandomCase(len(cases), pair, warps, loop=True, ctas=ctas, region=region)
-        sides = [drawn_layout(case.pair, e) for e in (case.pair.source, case.pair.destination)]
-        if sides[0].columns(BLOCK) != sides[1].columns(BLOCK) and max(case.register_counts) <= MOST_REGISTERS:
+        if max(case.register_counts) <= MOST_REGISTERS:
             cases.append(case)
     return cases
 

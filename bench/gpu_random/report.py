@@ -1,4 +1,4 @@
-"""Reports of random conversions and gathers on a GPU: what each outcome is called, and the pages for people."""
+"""Reports of random conversions on a GPU: what each outcome is called, and the pages for people."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ STOCK_WRONG = "right, where stock Triton is wrong"
 STOCK_CRASHES = "right, where stock Triton's kernel crashes"
 DECIDED = "decided ratio"
 """The key of stock Triton's time over that of what tuning would choose."""
-RIGHT = "right"
-"""What is said of a method beside stock Triton's and the plugin's."""
 FINE = (IDENTICAL, VERIFIED, NO_STOCK, STOCK_WRONG, STOCK_CRASHES)
 
 
@@ -29,7 +27,6 @@ def ratios(
     records: Sequence[dict[str, Any]],
     title: str = "Stock Triton's time over the plugin's:",
     key: str = "ratio",
-    cases: str = "conversions",
 ) -> list[str]:
     """What was gained, by sizes of clusters and altogether."""
     groups: dict[str, list[float]] = {}
@@ -49,13 +46,13 @@ def ratios(
         "",
         title,
         "",
-        *table(f"clusters | {cases}: | geometric mean: | least: | most:", rows),
+        *table("clusters | conversions: | geometric mean: | least: | most:", rows),
         *listed(f"Below {SLOWER}:", slower),
     ]
 
 
-def markdown(report: dict[str, Any], cases: str = "conversions") -> str:
-    """The report for people on random `cases`."""
+def markdown(report: dict[str, Any]) -> str:
+    """The report for people."""
     records, seconds = report["records"], report["seconds"]
     outcomes = Counter(record["outcome"] for record in records)
     groups: dict[str, list[bool]] = {}
@@ -66,7 +63,7 @@ def markdown(report: dict[str, Any], cases: str = "conversions") -> str:
     wrong = [record["name"] for record in records if record["outcome"] in (STOCK_WRONG, STOCK_CRASHES)]
     failed = [record for record in records if record["outcome"] not in FINE]
     return page(
-        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} random {cases} "
+        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} random conversions "
         + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         + f". {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.",
         "",
@@ -74,47 +71,15 @@ def markdown(report: dict[str, Any], cases: str = "conversions") -> str:
         "the layouts say, for patterns of bits that tell every element from the others.",
         "",
         *table(
-            f"plans | {cases}: | fine:",
+            "plans | conversions: | fine:",
             ((plans, len(fine), sum(fine)) for plans, fine in sorted(groups.items())),
         ),
-        *ratios(records, cases=cases),
-        *ratios(records, "Stock Triton's time over that of what tuning would choose:", DECIDED, cases),
+        *ratios(records),
+        *ratios(records, "Stock Triton's time over that of what tuning would choose:", DECIDED),
         *listed(
             "How stock Triton failed to compile:",
             (f"{count}: `{reason}`" for reason, count in reasons.most_common()),
         ),
         *listed("Where stock Triton's registers are not what the layouts say, or its kernel crashes:", wrong),
-        *listed("Failed:", (f"{r['name']}: {r['outcome']} {r.get('error', '')[:300]}" for r in failed)),
-    )
-
-
-def gathers_markdown(report: dict[str, Any]) -> str:
-    """The report on gathers, for people."""
-    records, seconds = report["records"], report["seconds"]
-    outcomes = Counter(record["outcome"] for record in records)
-    through = Counter(record["global"] for record in records)
-    plans = Counter(", ".join(sorted(set(record["plans"]))) or "none" for record in records)
-    reasons = Counter(record["stock"] for record in records if "stock" in record)
-    failed = [record for record in records if record["outcome"] not in FINE]
-    return page(
-        f"{measured_on(report)}, seed {report['seed']}: of {len(records)} random gathers across CTAs "
-        + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
-        + f". Through global memory: {', '.join(f'{count} {how}' for how, count in through.most_common())}."
-        + f" {seconds['compile']:.0f} s to compile, {seconds['run']:.0f} s to run.",
-        "",
-        "Right: every register of every thread holds the element that numpy takes, of tensors whose bits tell",
-        "every element from the others, by random indices over the whole axis. Stock Triton loads from the own",
-        "CTA whatever the index says, so its time is a lower bound. Through global memory: each CTA stores its",
-        "elements to a buffer of its cluster, `cluster.barrier()`, each thread loads by its index; two buffers",
-        "take turns, so that an iteration has one barrier.",
-        "",
-        *table("plans | gathers:", sorted(plans.items())),
-        *ratios(records, "The time through global memory over the plugin's:", "global ratio", "gathers"),
-        *ratios(records, "The time of stock Triton's, wrong or not, over the plugin's:", cases="gathers"),
-        *listed(
-            "How stock Triton failed to compile:",
-            (f"{count}: `{reason}`" for reason, count in reasons.most_common()),
-        ),
-        *listed("Not timed:", (f"{r['name']}: {r['not timed'][:300]}" for r in records if "not timed" in r)),
         *listed("Failed:", (f"{r['name']}: {r['outcome']} {r.get('error', '')[:300]}" for r in failed)),
     )

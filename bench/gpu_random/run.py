@@ -1,21 +1,18 @@
 """Compiles random conversions in parallel, runs them, and compares every register of every thread.
 
     python -m bench.gpu_random [--count 575] [--seed 1] [--dry cuda:90] [--output FOLDER]
-                               [--clusters 2,4,8 [--beside | --inside | --gathers | --reductions]]
+                               [--clusters 2,4,8 [--beside | --inside]]
 
 A kernel's registers are compared with the other kernel's, and with what the layouts say. Conversions that stock
 Triton cannot compile (it crashes, or is ended after some seconds) are counted apart; the plugin's code for them
 is compared with the layouts all the same. The results go to gpu_random.json, a summary to gpu_random.md and the
 standard output. The exit status is 1 unless all is as it must be. `--dry` compiles for a target without
-launching anything, and runs the plugin's code in the interpreter. `--clusters` draws conversions that change
-what the CTAs of clusters of these sizes hold instead, in loops, and times them: stock Triton's over the
+launching anything, and runs the plugin's code in the interpreter. `--clusters` draws conversions inside the
+CTAs of clusters of these sizes instead, in loops, and times them: stock Triton's over the
 plugin's, on a GPU full of clusters, and over what tuning would choose of the two: the faster by every other
 turn, timed in the turns between. The results are in gpu_clusters.json and .md then. With `--beside` a
 warp-specialised region follows in each kernel (gpu_clusters_beside.json and .md). With `--inside` each kernel
-converts in the partition of such a region (gpu_clusters_inside.json and .md). With `--gathers` each kernel
-gathers what other CTAs of its cluster hold, which stock Triton gets wrong; timed is a way through global memory
-as well (`gathers`; gpu_gathers.json and .md). With `--reductions` each kernel reduces across CTAs
-(`reductions`; gpu_reductions.json and .md).
+converts in the partition of such a region (gpu_clusters_inside.json and .md).
 """
 
 from __future__ import annotations
@@ -49,7 +46,6 @@ from ..harness.cases import chosen
 from ..harness.child import Child, empty_cache
 from ..harness.options import Parser
 from ..harness.progress import progress
-from .gathers import gather_cases
 from .kernels import (
     BESIDE,
     INSIDE,
@@ -61,18 +57,15 @@ from .kernels import (
     cluster_cases,
     random_cases,
 )
-from .reductions import reduction_cases
 from .report import (
     DECIDED,
     FINE,
     IDENTICAL,
     NEITHER,
     NO_STOCK,
-    RIGHT,
     STOCK_CRASHES,
     STOCK_WRONG,
     VERIFIED,
-    gathers_markdown,
     markdown,
 )
 
@@ -143,7 +136,6 @@ class _Buffers:
         self.inputs = [Memory(8 * count * self.threads) for count in case.input_counts]
         self.counters = [Memory(4 * self.threads) for _ in (*case.input_counts, "out")]
         self.out = Memory(8 * case.register_counts[1] * self.threads)
-        self.scratch = [Memory(case.scratch * ctas // case.ctas)] if case.scratch else []
         for memory, given in zip(self.inputs, inputs, strict=True):
             if given is None:
                 memory.fill(0)
@@ -153,7 +145,7 @@ class _Buffers:
     def arguments(self) -> list[Memory]:
         """What the kernel takes before the number of its iterations."""
         tensors = zip((*self.inputs, self.out), self.counters, strict=True)
-        return [*(memory for pair in tensors for memory in pair), *self.scratch]
+        return [memory for pair in tensors for memory in pair]
 
     def clear(self) -> None:
         """Make ready for another launch."""
@@ -193,13 +185,13 @@ def _loaded(case: RandomCase, binary: Binary) -> Kernel:
     return kernel
 
 
-def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> tuple[dict[str, float], float | None]:
-    """Seconds of an iteration by each method, on a GPU full of clusters, and the ratio of `decided`; None if a
-    method is missing. Raises ValueError as `_least`."""
+def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> tuple[dict[str, float], float]:
+    """Seconds of an iteration by each method, on a GPU full of clusters, and the ratio of `decided`. Raises
+    ValueError as `_least`."""
     kernels = {name: _loaded(case, binary) for name, binary in binaries.items()}
     full = min(kernel.resident() for kernel in kernels.values()) * device().multiprocessors
     ctas = max(1, full // case.ctas) * case.ctas
-    buffers = _Buffers(case, ctas, case.timed_inputs())
+    buffers = _Buffers(case, ctas, [None])
     taken: dict[tuple[str, int], list[float]] = {}
     for _ in range(TURNS):
         for name, kernel in kernels.items():
@@ -209,8 +201,6 @@ def clocked(case: RandomCase, binaries: Mapping[str, Binary]) -> tuple[dict[str,
     for kernel in kernels.values():
         kernel.unload()
     everything = _least(kernels, taken)
-    if any(method not in kernels for method in METHODS):
-        return everything, None
     halves = [{key: times[first::2] for key, times in taken.items()} for first in (0, 1)]
     return everything, decided(*(_least(METHODS, half) for half in halves))
 
@@ -284,7 +274,7 @@ def judge(
 def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -> dict[str, Any]:
     """The records of all conversions, in order, and how many seconds each step took."""
     clock = [time.perf_counter()]
-    work = [(case, method, target) for case in cases for method in case.methods]
+    work = [(case, method, target) for case in cases for method in METHODS]
     with progress("compile", len(work)) as tick:
         found = iter(Isolation(build, MODULES, SECONDS, MEMORY).map(work, workers, tick))
     clock.append(time.perf_counter())
@@ -293,11 +283,10 @@ def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -
     with progress("judge" if dry else "run", len(cases)) as tick:
         records = []
         for case in cases:
-            built = {method: next(found) for method in case.methods}
+            built = {method: next(found) for method in METHODS}
             record = judge(case, built["stock"], built["ours"], partial(execute, child))
-            record |= others(child, case, built, dry)
             if not dry and is_timed(case, record["outcome"]):
-                record |= timed(child, case, built, record)
+                record |= timed(child, case, built)
             records.append(record)
             tick()
     child.close()
@@ -306,58 +295,18 @@ def examine(cases: Sequence[RandomCase], target: str, dry: bool, workers: int) -
     return {"seconds": seconds, "workers": workers, "records": records}
 
 
-def others(child: Child, case: RandomCase, built: Mapping[str, Binary | Lost], dry: bool) -> dict[str, str]:
-    """What is added to a record for each method beside the two: whether that is right."""
-    found = {}
-    for method in case.methods:
-        binary = built[method]
-        if method in METHODS:
-            continue
-        if isinstance(binary, Lost):
-            found[method] = binary.reason
-        elif not dry:
-            try:
-                found[method] = RIGHT if child.ask(run, case, None, binary) == NO_STOCK else "wrong"
-            except Exception as error:
-                found[method] = f"{type(error).__name__}: {error}"
-        else:
-            found[method] = "compiled"
-    return found
-
-
 def is_timed(case: RandomCase, outcome: str) -> bool:
     """Whether a kernel is timed on a GPU: those of clusters, if the plugin's is right."""
-    return case.ctas > 1 and outcome in ((IDENTICAL,) if case.stock_is_right else FINE)
+    return case.ctas > 1 and outcome == IDENTICAL
 
 
-def timed(
-    child: Child, case: RandomCase, built: Mapping[str, Binary | Lost], record: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What is added to a record: seconds of an iteration, and those of other methods over ours.
-
-    Methods beside the two are timed where they are right. Stock Triton's kernel is left out if it crashes.
-    """
-    launched = {
-        method: binary
-        for method, binary in built.items()
-        if isinstance(binary, Binary)
-        and (method in METHODS or record[method] == RIGHT)
-        and not (method == "stock" and record["outcome"] == STOCK_CRASHES)
-    }
-    least = None
-    while least is None:
-        try:
-            least, chosen = child.ask(clocked, case, launched)
-        except Exception as error:
-            if case.stock_is_right or launched.pop("stock", None) is None:
-                return {"not timed": f"{type(error).__name__}: {error}"}
-    names = {"stock": "ratio"} | {method: f"{method} ratio" for method in case.methods if method not in METHODS}
-    ratios = {names[method]: least[method] / least["ours"] for method in names if method in least}
-    return {
-        "iteration": least,
-        **ratios,
-        **({DECIDED: chosen} if chosen is not None and case.stock_is_right else {}),
-    }
+def timed(child: Child, case: RandomCase, built: Mapping[str, Binary | Lost]) -> dict[str, Any]:
+    """What is added to a record: seconds of an iteration by both methods, and stock Triton's over ours."""
+    try:
+        least, chosen = child.ask(clocked, case, built)
+    except Exception as error:
+        return {"not timed": f"{type(error).__name__}: {error}"}
+    return {"iteration": least, "ratio": least["stock"] / least["ours"], DECIDED: chosen}
 
 
 def interpreted(cases: Sequence[RandomCase], target: str, workers: int) -> Callable[..., str]:
@@ -404,11 +353,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     region = partial(kind.add_argument, dest="region", action="store_const", default="")
     region("--beside", const=BESIDE, help="in front of a warp-specialised region")
     region("--inside", const=INSIDE, help="in a partition of a warp-specialised region")
-    kind.add_argument("--gathers", action="store_true", help="gathers across CTAs, not conversions")
-    kind.add_argument("--reductions", action="store_true", help="reductions across CTAs, not conversions")
     options = parser.dry().workers().output().parse_args(argv)
-    if (options.region or options.gathers or options.reductions) and not options.clusters:
-        parser.error("--beside, --inside, --gathers and --reductions need --clusters")
+    if options.region and not options.clusters:
+        parser.error("--beside and --inside need --clusters")
     return options
 
 
@@ -423,20 +370,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """See the module's docstring."""
     options = parse(argv)
     stem = "_".join(filter(None, ("gpu_clusters", options.region))) if options.clusters else "gpu_random"
-    drawn: Sequence[RandomCase]
-    if options.gathers:
-        drawn, stem = gather_cases(options.seed, options.count, options.clusters), "gpu_gathers"
-    elif options.reductions:
-        drawn, stem = reduction_cases(options.seed, options.count, options.clusters), "gpu_reductions"
-    elif options.clusters:
+    if options.clusters:
         drawn = cluster_cases(options.seed, options.count, options.clusters, options.region)
     else:
         drawn = random_cases(options.seed, options.count)
     cases = chosen("gpu_random", drawn, options.only)
-    page = gathers_markdown if options.gathers else markdown
-    if options.reductions:
-        page = partial(markdown, cases="reductions")
-    return reported(options, stem, page, partial(examine, cases))
+    return reported(options, stem, markdown, partial(examine, cases))
 
 
 def reported(

@@ -37,8 +37,6 @@ TITLES = {
     "conversions": "Single conversions",
     "static": "Conversions for AMD GPUs, counted",
     "gpu_random": "Random conversions",
-    "gpu_gathers": "Gathers across CTAs",
-    "gpu_reductions": "Reductions across CTAs",
     "gpu_check": "Checks on a GPU",
     "compile_time": "Compile time",
     "assign_time": "Time to assign layouts",

@@ -49,14 +49,12 @@ def emit_body(
     accumulators: bool = False,
     loose: bool = False,
     unpacks: bool = False,
-    closes: bool = True,
 ) -> str:
     """Write the code of a conversion; return the name of the struct of destination registers.
 
     value: the name of the struct of source registers. base: the name of the `!llvm.ptr<3>` to the plan's
     scratch, not used by plans without scratch. accumulators: the source may be accumulators in the registers
-    that `wgmma` wrote. loose, unpacks: bytes of the source, or of the result, have a register each. closes: if
-    CTAs load from each other, write the barrier behind the loads.
+    that `wgmma` wrote. loose, unpacks: bytes of the source, or of the result, have a register each.
     """
     machine = machine_of(target)
     settler, packer = machine if accumulators else None, machine.bytes_packer if loose else None
@@ -75,7 +73,7 @@ def emit_body(
     else:
         together = target.vector_words if width(signature.element) == HALF else 1
         words = _packing(writer, plan, signature, register, settler, packer, together)
-        values = _through_words(writer, plan, signature, words, machine, base, unpacks, closes)
+        values = _through_words(writer, plan, signature, words, machine, base, unpacks)
     result = writer.op(f"llvm.mlir.undef : {result_type}")
     for index, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{index}] : {result_type}")
@@ -119,7 +117,6 @@ def _through_words(
     machine: InstructionWriter,
     base: str,
     unpacks: bool,
-    closes: bool,
 ) -> list[str]:
     """Write a plan that moves words; return the values of the destination registers."""
     element = signature.element
@@ -128,10 +125,10 @@ def _through_words(
     count = max(1, signature.source_registers // slots)
     for stage in plan.stages:
         if isinstance(stage, ShufflePlan):
-            program = WordWriter(writer, machine, slots, words, count, half, stage.thread_bits).run(stage.steps)
+            program = WordWriter(writer, machine, slots, words, count, half).run(stage.steps)
             words = [program.word(number) for number in stage.outputs]
         else:
-            words = emit_exchange(writer, stage, words, machine, base, half, closes)
+            words = emit_exchange(writer, stage, words, machine, base, half)
         count = len(words)
     assert not callable(words)  # every plan has a stage
     values: list[str] = []

@@ -1,5 +1,5 @@
 """The code that stands in the place of a call of a stub, and what it needs around it: the number of the thread,
-buffers that last, and at the end a barrier of the cluster.
+and buffers that last.
 
 `embed` says where each of these goes, and why scratch is made, marked and freed as it is.
 """
@@ -16,19 +16,16 @@ from triton_linear.lowering.emit import marks
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.buffers import Buffer, Buffers
 from triton_linear.lowering.emit.gathers import emit_gather_body, signature_of_gather
-from triton_linear.lowering.emit.machines import ALL_WARPS_BARRIER, MACHINES, RANK, THREAD, ZERO
+from triton_linear.lowering.emit.machines import MACHINES, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition
 from triton_linear.lowering.emit.scratch import Home
-from triton_linear.lowering.emit.text import BARRIER, I32, SHARED, FunctionWriter, Signature, struct_type
-from triton_linear.lowering.emit.turns import WORD_BYTES, Turn
-from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
+from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.plan.stubs import GatherStub, Stub
 from triton_linear.lowering.target.targets import Target
 
 THREAD_NUMBER = "%__own_thread"
 """What all code in a function calls the number of the thread."""
-RANK_NUMBER = "%__own_rank"
-"""And that of its CTA in the cluster."""
 
 _HIDDEN_BARRIERS = {"nvidia": "nvvm.barrier", "amd": "rocdl.barrier"}
 """What Triton lowers `gpu.barrier` to, which its analysis does not know. `BARRIER_0`: with a 0 for NVIDIA."""
@@ -36,26 +33,18 @@ _PROMISES = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 _CAST = "builtin.unrealized_conversion_cast"
 OWN = "%__own_"
 """What begins the names of buffers of the warps."""
-PIECE = "%__own_piece"
-"""What begins the names of pieces of scratch that exchanges of a cluster take turns with."""
 _STRUCT = "!llvm.struct<(ptr<3>, i32, i32)>"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnBuffer:
     """A buffer that lasts from the beginning of the function, or of the partition with that number, to the end
-    of that.
-
-    half: the bytes of each half of one that exchanges alternate with (`Turn.half`), else 0. thread: the name of
-    the number of the thread.
-    """
+    of that."""
 
     name: str
     bytes: int
     warps: int
     partition: int | None
-    half: int = 0
-    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +75,6 @@ class Call:
         return OwnBuffer(name, size, self.warps, None if region is None else region.number)
 
     @property
-    def thread(self) -> str:
-        """The name of the number of the thread, in a function with a frame or in a partition."""
-        return THREAD_NUMBER if self.partition is None else self.partition.thread
-
-    def piece(self, turn: Turn, size: int) -> OwnBuffer:
-        """The piece of scratch that exchanges of its region with the same piece take turns with."""
-        region, number = self.partition, turn.piece
-        name = f"{PIECE}{number}" if region is None else f"{region.thread}_piece{number}"
-        return OwnBuffer(
-            name, size, self.warps, None if region is None else region.number, turn.half, self.thread
-        )
-
-    @property
     def promises(self) -> str:
         """What Triton's axis analysis is told of the result, which it reads off whatever gives it."""
         attributes = self.op.attributes
@@ -121,7 +97,6 @@ class CallWriter:
         release: Release,
         buffers: Buffers,
         has_calls: bool,
-        specialized: bool,
         framed: bool,
     ) -> None:
         self._target, self._release = target, release
@@ -130,12 +105,10 @@ class CallWriter:
             self._barrier = _HIDDEN_BARRIERS[target.vendor]
             if self._barrier == "nvvm.barrier" and release in BARRIER_0:
                 self._barrier = "nvvm.barrier0"
-        self._cluster_barrier = ALL_WARPS_BARRIER if specialized else ""
         # Asked for once, before any loop: LLVM takes no inline assembly out of one.
         self._thread = THREAD_NUMBER if framed else None
-        self._rank = RANK_NUMBER if framed else None
-        self._uses_thread = self._uses_rank = False
-        self._numbered, self._ranked = set[int](), set[int]()  # partitions that ask for thread or rank
+        self._uses_thread = False
+        self._numbered = set[int]()  # partitions that ask for the thread
         self._types: dict[str, str] = {}
         self._buffers = buffers
         self.locations: list[str] = []
@@ -145,7 +118,7 @@ class CallWriter:
         lines = (f"{alias} = {type_}\n" for type_, alias in self._types.items())
         return "".join((*lines, *self._buffers.definitions()))
 
-    def code(self, call: Call, line: re.Match[str], home: Home | None, turn: Turn | None) -> str:
+    def code(self, call: Call, line: re.Match[str], home: Home | None) -> str:
         """The code of one call, which takes the values and gives the result that its line names."""
         signature = call.signature
         for type_ in (*signature.arguments, signature.result):
@@ -153,26 +126,16 @@ class CallWriter:
         prefix, location = f"%__ll_{call.number}_", f"#__ll_loc{call.number}"
         self.locations.append(f'{location} = loc("{call.stub.symbol}"({line["location"]}))\n')
         own = self._lines(prefix, location)
-        turning = self._lines(f"{prefix}turn_", location, call.thread if turn is not None else None)
         operands, types = line["operands"].split(", "), re.split(", (?=tensor<)", line["types"])
         names = [f"{prefix}{name}" for name in ("source", "index")]
         for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
             own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
         body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
-        if call.partition is not None:
-            body.rank = call.partition.rank  # nothing of the function around it is known there
-        closes = turn is None or turn.closes
-        result = self._body(call, signature, body, names, f"{prefix}scratch", closes=closes)
-        if turn is not None:
-            self._take_turn(own, turning, call, turn)
-        own.append(turning)
-        uses_thread = body.uses_thread or turning.uses_thread
+        result = self._body(call, signature, body, names, f"{prefix}scratch")
         if call.partition is None:
-            self._uses_thread |= uses_thread
-            self._uses_rank |= body.uses_rank
-        else:
-            self._numbered |= {call.partition.number} if uses_thread else set()
-            self._ranked |= {call.partition.number} if body.uses_rank else set()
+            self._uses_thread |= body.uses_thread
+        elif body.uses_thread:
+            self._numbered.add(call.partition.number)
         if home is not None:
             self._make_scratch(own, location, call, home)
         after = self._lines(prefix, location)
@@ -198,16 +161,12 @@ class CallWriter:
         body: FunctionWriter,
         names: Sequence[str],
         scratch: str,
-        *,
-        closes: bool,
     ) -> str:
         """Write the code of a call's plan between its structs, and return the name of its result."""
         stub = call.stub
         if isinstance(stub, GatherStub):
             source, index = names
-            return emit_gather_body(
-                stub.plan, signature, self._target, body, source, index, scratch, closes=closes
-            )
+            return emit_gather_body(stub.plan, signature, self._target, body, source, index)
         return emit_body(
             stub.plan,
             signature,
@@ -218,40 +177,23 @@ class CallWriter:
             stub.accumulators,
             stub.loose,
             stub.unpacks,
-            closes=closes,
         )
-
-    def _take_turn(self, own: FunctionWriter, turning: FunctionWriter, call: Call, turn: Turn) -> None:
-        """Write what finds the piece of scratch of a call that takes turns; `turning`: with the number of the
-        thread."""
-        piece = call.piece(turn, call.stub.plan.scratch_bytes)
-        place = f"llvm.extractvalue {piece.name}_place[0] : {_STRUCT}"
-        if turn.half:
-            both = own.define(f"{own.prefix}both", place)
-            self._alternate(turning, both, f"{own.prefix}scratch", turn)
-        else:
-            own.define(f"{own.prefix}scratch", place)
 
     def free(self, call: Call) -> str:
         """The line that frees a call's scratch, for a place outside its code."""
         return self._free(f"%__ll_{call.number}_memory", call.stub.plan.scratch_bytes, call.warps)
 
-    def own_numbers(self) -> str:
-        """The lines that ask for the numbers of thread and CTA, for the beginning of the function."""
-        asked = ((self._uses_thread, THREAD_NUMBER, THREAD), (self._uses_rank, RANK_NUMBER, RANK))
-        return "".join(
-            f'    {name} = llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> i32 loc(unknown)\n'
-            for used, name, text in asked
-            if used
-        )
+    def own_number(self) -> str:
+        """The line that asks for the number of the thread, for the beginning of the function; none if no code
+        uses it."""
+        asked = f'llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32 loc(unknown)'
+        return f"    {THREAD_NUMBER} = {asked}\n" if self._uses_thread else ""
 
     def number_in(self, partition: Partition) -> str:
-        """The lines that number the threads of a partition and its CTA, for its beginning."""
+        """The lines that number the threads of a partition, for its beginning."""
         lines = self._lines("", "unknown")
         if partition.number in self._numbered:
             partition.write_thread(lines, self._target.lanes, self._buffers.threads(partition.warps))
-        if partition.number in self._ranked:
-            partition.write_rank(lines)
         return lines.body()
 
     def make_own(self, own: OwnBuffer) -> str:
@@ -265,31 +207,6 @@ class CallWriter:
         lines.define(f"{own.name}_place", f"{_CAST} {own.name}_memory : {memory.whole} to {_STRUCT}")
         if own.partition is not None:
             self._mark(lines, memory)
-        if own.half:
-            first = lines.op(f"llvm.extractvalue {own.name}_place[0] : {_STRUCT}")
-            word = _word(lines, first, own.half, own.thread)
-            lines.effect(f"llvm.store {lines.constant(0)}, {word} : {I32}, {SHARED}")
-        return lines.body()
-
-    def _alternate(self, lines: FunctionWriter, both: str, scratch: str, turn: Turn) -> None:
-        """Write what takes the half of `both` as `scratch` that the exchange before did not take."""
-        word = _word(lines, both, turn.half, MACHINES[self._target.vendor].thread(lines))
-        offset = lines.op(f"llvm.load {word} : {SHARED} -> {I32}")
-        other = lines.binary("sub", lines.constant(turn.half), offset)
-        lines.effect(f"llvm.store {other}, {word} : {I32}, {SHARED}")
-        lines.define(scratch, f"llvm.getelementptr {both}[{offset}] : ({SHARED}, {I32}) -> {SHARED}, i8")
-
-    def ending(self, partition: Partition | None = None) -> str:
-        """The barrier of the cluster at the end of a function or partition whose exchanges take turns.
-
-        A comment tells partitions apart: MLIR would make one block of ends that are alike, where the number of
-        the barrier, which is another one in each, is in a register. ptxas then takes all 16 barriers as used.
-        """
-        lines = self._lines("", "unknown")
-        if partition is not None:
-            text = f'"// {partition.thread}", ""'
-            lines.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {text} : () -> ()")
-        MACHINES[self._target.vendor].barrier(lines, CLUSTER)
         return lines.body()
 
     def free_own(self, own: OwnBuffer) -> str:
@@ -309,8 +226,6 @@ class CallWriter:
             types=self._types,
             barrier=self._barrier,
             thread=thread,
-            rank=self._rank,
-            cluster_barrier=self._cluster_barrier,
         )
 
     def _alias(self, type_: str) -> str:
@@ -376,10 +291,3 @@ class CallWriter:
             return "llvm.mlir.constant(0 : i32) : i32"
         text, constraint = ZERO[self._target.vendor]
         return f'llvm.inline_asm asm_dialect = att "{text}", "{constraint}" : () -> i32'
-
-
-def _word(lines: FunctionWriter, both: str, half: int, thread: str) -> str:
-    """Write what finds the word of a thread behind both halves that exchanges alternate between."""
-    behind = lines.op(f"llvm.getelementptr {both}[{2 * half}] : ({SHARED}) -> {SHARED}, i8")
-    number = lines.binary("mul", thread, lines.constant(WORD_BYTES))
-    return lines.op(f"llvm.getelementptr {behind}[{number}] : ({SHARED}, {I32}) -> {SHARED}, i8")

@@ -41,8 +41,7 @@ from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
 from triton_linear.lowering.emit.calls import Call, CallWriter, OwnBuffer
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
-from triton_linear.lowering.emit.turns import Turn
-from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
+from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.situation import Situation
@@ -110,26 +109,15 @@ def embed(
     }
     words = max(call.words for call in calls.values())
     if specialized and apart and not has_calls:
-        homes, budget, taking = _homes_in_regions(
-            program, uses, calls, frame, target, num_warps, num_ctas, words, sparing=sparing
+        homes, budget = _homes_in_regions(
+            program, uses, calls, target, num_warps, num_ctas, words, sparing=sparing
         )
+    elif apart and alone and uses:
+        homes, budget = _homes(program, uses, target, num_warps, words, sparing=sparing)
     else:
-        homes, budget, taking = _homes(
-            program,
-            uses,
-            _turns(program, calls.values(), frame),
-            target,
-            num_warps,
-            words,
-            apart=apart and alone,
-            sparing=sparing,
-        )
+        homes, budget = {n: Home(use.end) for n, use in uses.items()}, 0
     lasting = {n: home for n, home in homes.items() if home != Home(n + 1)}
     lent = {calls[n].own_buffer for n in lasting if homes[n].lent}
-    for members in _by_region(calls[n] for n in taking).values():
-        sizes = scratch.pieces(uses, {call.at: taking[call.at] for call in members})
-        lent |= {call.piece(taking[call.at], sizes[taking[call.at].piece]) for call in members}
-    open_ = {calls[n].partition for n, turn in taking.items() if not turn.closes}
     freed: dict[int, list[int]] = {}
     for n, home in lasting.items():
         if not home.lent:
@@ -146,12 +134,8 @@ def embed(
     # What regions of some warps, or functions, are handed lies anywhere.
     sparse = alone and release in ADDRESSES_COLLECTED and program.has_no_view_between(ALIGNED_BYTES)
     buffers = Buffers(target.lanes, num_ctas, sparse=sparse)
-    writer = CallWriter(target, release, buffers, has_calls, specialized, framed=frame is not None)
-    code = {
-        n: writer.code(calls[n], line, homes.get(n), taking.get(n))
-        for (n, is_call), line in lines.items()
-        if is_call
-    }
+    writer = CallWriter(target, release, buffers, has_calls, framed=frame is not None)
+    code = {n: writer.code(calls[n], line, homes.get(n)) for (n, is_call), line in lines.items() if is_call}
 
     def owned(partition: int | None) -> list[OwnBuffer]:
         return sorted((own for own in lent if own.partition == partition), key=lambda own: own.name)
@@ -162,12 +146,10 @@ def embed(
         if n in entered:
             pieces += [writer.number_in(entered[n]), *map(writer.make_own, owned(entered[n].number))]
         if n in left:
-            pieces += [writer.ending(left[n])] if left[n] in open_ else []
             pieces += map(writer.free_own, owned(left[n].number))
         if frame is not None and n == frame.begin:
-            pieces += [writer.own_numbers(), *map(writer.make_own, owned(None))]
+            pieces += [writer.own_number(), *map(writer.make_own, owned(None))]
         if frame is not None and n == frame.end:
-            pieces += [writer.ending()] if None in open_ else []
             pieces += map(writer.free_own, owned(None))
         return "".join(pieces)
 
@@ -176,7 +158,7 @@ def embed(
         parts += [text[end : line.start()], code[n] if is_call else in_front(n)]
         end = line.end()
     whole = "".join((writer.definitions(), *parts, text[end:], *writer.locations))
-    return Embedded(whole, budget if lasting or taking else None)
+    return Embedded(whole, budget if lasting else None)
 
 
 def _without(ops: Iterable[Operation], stubs: Mapping[str, Stub]) -> list[Operation]:
@@ -212,45 +194,24 @@ def _by_region(calls: Iterable[Call]) -> dict[Partition | None, list[Call]]:
     return found
 
 
-def _turns(
-    program: scratch.NumberedModule, calls: Iterable[Call], frame: scratch.Frame | None
-) -> dict[int, Turn]:
-    """How the exchanges of a cluster among the calls of a partition, or all that are in none, could take turns
-    with scratch of their own."""
-    plans = ((call.at, call.stub.plan) for call in calls)
-    across = {n for n, plan in plans if isinstance(plan, SharedPlan) and plan.scope == CLUSTER}
-    return program.turns(frame, across) if frame is not None and across else {}
-
-
 def _homes(
     program: scratch.NumberedModule,
     uses: Mapping[int, ScratchUse],
-    taking: Mapping[int, Turn],
     target: Target,
     num_warps: int,
     words: int,
     *,
-    apart: bool,
     sparing: bool,
-) -> tuple[dict[int, Home], int, Mapping[int, Turn]]:
-    """Where each use has its scratch, the bytes that all may take, and the turns that are taken, by uses that
-    have no home then."""
-    homes = {n: Home(use.end) for n, use in uses.items()}
-    if not (apart and uses):
-        return homes, 0, {}
+) -> tuple[dict[int, Home], int]:
+    """Where each use has its scratch, and the bytes that all may take."""
     budget = target.shared_budget(num_warps, words)
     momentary = program.momentary_uses(num_warps)
     everybody = sorted((*uses.values(), *momentary), key=lambda use: use.start)
     others = program.buffer_bytes()
     if sparing:
         budget = min(budget, scratch.least(everybody, others))
-    taking, budget = scratch.affordable(uses, taking, everybody, others, budget, num_warps * target.lanes)
-    everybody = [use for use in everybody if use.start not in taking]
-    others += sum(scratch.pieces(uses, taking).values())
-    homes = {n: home for n, home in homes.items() if n not in taking}
     kept, budget = scratch.arranged(everybody, others, budget, limits.SCRATCH_PIECES, target.small_scratch)
-    homes = {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in homes}
-    return homes, budget, taking
+    return {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in uses}, budget
 
 
 def _is_framed(call: Call, frame: scratch.Frame | None) -> bool:
@@ -262,14 +223,13 @@ def _homes_in_regions(
     program: scratch.NumberedModule,
     uses: Mapping[int, ScratchUse],
     calls: Mapping[int, Call],
-    frame: scratch.Frame | None,
     target: Target,
     num_warps: int,
     num_ctas: int,
     words: int,
     *,
     sparing: bool,
-) -> tuple[dict[int, Home], int, Mapping[int, Turn]]:
+) -> tuple[dict[int, Home], int]:
     """What `_homes` gives, in a module with warp-specialised regions."""
     regions = _by_region(calls[n] for n in sorted(uses))
     groups = {region: [uses[call.at] for call in members] for region, members in regions.items()}
@@ -285,21 +245,10 @@ def _homes_in_regions(
     # Operations with regions run one after the other. The widest partition alone bounds the CTAs from above.
     warps = num_warps + max((region.warps for region in regions if region is not None), default=0)
     budget = 0 if sparing else target.shared_budget(warps, words, program.bytes_across_regions(num_ctas))
-    taking: dict[int, Turn] = {}
-    for region, members in regions.items():
-        around = others + sum(scratch.least(groups[other], 0) for other in groups if other != region)
-        wanted = _turns(program, members, frame if region is None else region.frame)
-        threads = members[0].warps * target.lanes
-        taken, budget = scratch.affordable(
-            uses, wanted, groups[region], around, budget, threads, specialised=True
-        )
-        taking |= taken
-        groups[region] = [use for use in groups[region] if use.start not in taken]
-        others += sum(scratch.pieces(uses, taken).values())
     homes = scratch.in_regions(
         list(groups.values()), others, budget, limits.SCRATCH_PIECES, target.small_scratch
     )
-    return {n: home for n, home in homes.items() if n in uses}, budget, taking
+    return {n: home for n, home in homes.items() if n in uses}, budget
 
 
 def _lines(

@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable
 
-from triton_linear.lowering.emit.elements import half_of, packed_words, unpacked, width
+from triton_linear.lowering.emit.elements import packed_words, unpacked, width
 from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import Part, Parts, parts_of
-from triton_linear.lowering.emit.shared import emit_trip
-from triton_linear.lowering.emit.text import CLUSTER_SHARED, I32, I64, SHARED, FunctionWriter, Signature
-from triton_linear.lowering.emit.words import in_cluster, linear_in_thread
-from triton_linear.lowering.gather.shuffles import lane_shift, multiplier, segments_of
+from triton_linear.lowering.emit.text import I32, I64, FunctionWriter, Signature
+from triton_linear.lowering.emit.words import linear_in_thread
+from triton_linear.lowering.gather.shuffles import lane_shift, segments_of
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import AnyGatherPlan, Columns, GatheredWord, GatherPlan
-from triton_linear.lowering.plan.plans import CLUSTER, Index, SharedPlan
+from triton_linear.lowering.plan.gathers import Columns, GatheredWord, GatherPlan
 from triton_linear.lowering.target.targets import Target
 
 
-def signature_of_gather(plan: AnyGatherPlan, element: ElementType, index_element: ElementType) -> Signature:
+def signature_of_gather(plan: GatherPlan, element: ElementType, index_element: ElementType) -> Signature:
     """The signature of the code of `plan`."""
     return Signature(element.llvm, plan.source_registers, len(plan.outputs), index_element.llvm)
 
 
 def emit_gather_body(
-    plan: AnyGatherPlan,
+    plan: GatherPlan,
     signature: Signature,
     target: Target,
     writer: FunctionWriter,
     source: str,
     index: str,
-    base: str,
-    closes: bool = True,
 ) -> str:
-    """Write the code of a gather; return the name of the struct of result registers.
-
-    `base` names the pointer to the scratch; code without scratch does not use it. `closes`: in a cluster, write
-    the barrier behind the loads.
-    """
-    values = _Values(signature, target, writer, source, index)
-    if isinstance(plan, SharedPlan):
-        assert plan.index is not None
-        results = _through_memory(plan, plan.index, values, base, closes)
-    else:
-        found = _Gather(plan, values).results()
-        results = [found[number] for number in plan.outputs]
+    """Write the code of a gather; return the name of the struct of result registers."""
+    found = _Gather(plan, _Values(signature, target, writer, source, index)).results()
+    results = [found[number] for number in plan.outputs]
     type_ = writer.type(signature.result)
     result = writer.op(f"llvm.mlir.undef : {type_}")
     for number, field in enumerate(results):
@@ -100,80 +86,6 @@ class _Values:
         if not known:
             return writer.constant(0)
         return functools.reduce(lambda a, b: writer.binary("xor", a, b), known)
-
-
-def _through_memory(plan: SharedPlan, index: Index, values: _Values, base: str, closes: bool) -> list[str]:
-    """Write a gather through shared memory; return the registers of the result."""
-    writer, machine, slots = values.writer, values.machine, plan.per_word
-
-    def word(number: int) -> Parts:
-        start = number * slots
-        return values.packed(range(start, min(start + slots, plan.source_registers)))
-
-    half = half_of(values.signature.element)
-    words = emit_trip(
-        *(writer, plan, word, machine, machine.thread(writer), base, half),
-        lambda: _IndexedLoads(plan, index, values, base).address,
-    )
-    loaded = [values.result(each) for each in words]
-    if closes and plan.scope == CLUSTER:
-        machine.barrier(writer, plan.scope)
-    starts = list(itertools.accumulate(map(len, plan.load.rounds), initial=0))
-    return [loaded[starts[round_] + number] for round_, number, _ in plan.outputs]
-
-
-class _IndexedLoads:
-    """Writes the pointers of loads whose place depends on an index."""
-
-    def __init__(self, plan: SharedPlan, index: Index, values: _Values, base: str) -> None:
-        self._plan, self._index, self._values, self._base = plan, index, values, base
-        self._own_bits = len(plan.store.columns)
-        self._in_cluster = functools.cache(lambda: in_cluster(values.writer, values.machine, self._own_bits))
-        self._origin = self._by_thread(plan.load.columns)
-        self._rank = None if plan.ranks is None else self._by_thread(plan.ranks.columns)
-        self._memory_of = functools.cache(self._memory)
-
-    def address(self, round_: int, number: int, offset: int) -> str:
-        """Write a pointer (`LoadAddress`)."""
-        plan, values, writer = self._plan, self._values, self._values.writer
-        columns = self._index.columns
-        (register,) = plan.load.rounds[round_][number].registers
-        index = values.number(register)
-        base, space = self._base, SHARED
-        if plan.ranks is not None:
-            rank = self._by_index(index, self._index.ranks)
-            base, space = self._memory_of(rank, plan.ranks.loads[round_][number]), CLUSTER_SHARED
-        by_index = self._by_index(index, columns)
-        # In bits that neither thread nor index sets, xor is addition, and becomes an immediate offset.
-        moving = functools.reduce(int.__or__, (*columns, *plan.load.columns), 0)
-        moved = values.sum((by_index, self._origin), offset & moving)
-        place = writer.op(f"llvm.getelementptr {base}[{moved}] : ({space}, {I32}) -> {space}, i8")
-        if rest := offset & ~moving:
-            place = writer.op(f"llvm.getelementptr {place}[{rest}] : ({space}) -> {space}, i8")
-        return place
-
-    def _memory(self, by_index: str | None, flipped: int) -> str:
-        """The pointer to the scratch of the CTA whose rank is that of the thread, xor the parts of the index
-        and of the load."""
-        writer = self._values.writer
-        rank = self._values.sum((by_index, self._rank), flipped)
-        return self._values.machine.memory_of(writer, self._base, rank)
-
-    def _by_index(self, index: str, columns: Columns) -> str | None:
-        """The xor of the columns of the set bits of an index."""
-        writer = self._values.writer
-        if factor := multiplier(columns, self._values.target):
-            product = writer.binary("mul", index, writer.constant(factor))
-            mask = functools.reduce(int.__or__, columns)
-            return writer.binary("and", product, writer.constant(mask))
-        return linear_in_thread(writer, index, columns)
-
-    def _by_thread(self, columns: Columns) -> str | None:
-        """The xor of the columns of the set bits of the thread's number: that in the cluster if some belong to
-        the rank of its CTA."""
-        if not any(columns[self._own_bits :]):
-            return self._values.by_thread(columns)
-        return linear_in_thread(self._values.writer, self._in_cluster(), columns)
 
 
 class _Gather:

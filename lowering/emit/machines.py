@@ -8,7 +8,6 @@ from typing import Protocol
 
 from triton_linear.lowering.emit.parts import Packer
 from triton_linear.lowering.emit.text import (
-    CLUSTER_SHARED,
     I32,
     SHARED,
     FunctionWriter,
@@ -16,7 +15,6 @@ from triton_linear.lowering.emit.text import (
     struct_type,
     vector_type,
 )
-from triton_linear.lowering.plan.plans import CLUSTER
 from triton_linear.lowering.target.lanes import (
     ACROSS_ROWS,
     DPP,
@@ -31,28 +29,14 @@ from triton_linear.lowering.target.lanes import (
 from triton_linear.lowering.target.steps import Shuffle
 from triton_linear.lowering.target.targets import Target
 
-RANK = "mov.u32 $0, %cluster_ctarank;"
-"""PTX for the rank of the CTA in its cluster."""
-
 THREAD = "mov.u32 $0, %tid.x;"
 """PTX for the thread number. A comment behind it differs for each conversion, so that LLVM keeps them apart."""
 
 COPY = "mov.u32 $0, $1;"
 """PTX for a copy of a number, so that LLVM shares no computation with the kernel's own uses of the number."""
 
-ALL_WARPS_BARRIER = "ttng.cluster_barrier"
-"""Triton's barrier of a cluster in kernels with warp-specialised regions: of all warps, or in a region of those
-of the region."""
-
 ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
 """PTX for 1 that ptxas cannot fold: the number of CTAs in the grid, at most 1."""
-
-RELEASE = "fence.release.sync_restrict::shared::cta.cluster;"
-"""PTX that orders what a thread did to its CTA's shared memory before what it signals to the cluster. A fence
-of all memory waits for global memory as well: conversions across CTAs take 1.4 times as long with it."""
-
-NEVER = 0x9E3779B9
-"""A word that data hardly ever is."""
 
 GUARDED = "@$3 mul.lo.u32 $0, $2, $4;"
 """PTX for $0 = $2 * $4 if the predicate $3 is true. Otherwise $0 keeps $1, which is in the same register. ptxas
@@ -72,7 +56,6 @@ ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for a zero that Triton must not fold, and its constraint."""
 
 
-_NO_CLUSTERS = "workgroups do not load from each other's memory"
 _NO_LANES = "there are no instructions that exchange registers with lanes"
 
 
@@ -86,14 +69,6 @@ class InstructionWriter(Protocol):
 
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
-
-    def rank(self, writer: FunctionWriter) -> str:
-        """The rank of the CTA in its cluster."""
-        raise ValueError(_NO_CLUSTERS)
-
-    def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
-        """The pointer to the place of `base` in the shared memory of the CTA with this rank."""
-        raise ValueError(_NO_CLUSTERS)
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         """`word` of another lane: of lane number `lane` if it is a value, of the own lane xor `lane` if it is
@@ -140,39 +115,12 @@ class InstructionWriter(Protocol):
         raise ValueError("there are no stores of matrices")
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
-        """Wait for all threads of the scope ("warp", "cta" or "cluster") and see what they wrote."""
-
-    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
-        """Wait until loads from other CTAs have returned: a barrier of the cluster is none for them. loaded: an
-        i32 of each load. Writes nothing if the barrier is Triton's."""
-        raise ValueError(_NO_CLUSTERS)
-
-    def arrive(self, writer: FunctionWriter) -> None:
-        """The first half of the cluster's barrier: signal arrival. Writes nothing if the barrier is a single
-        operation."""
-        raise ValueError(_NO_CLUSTERS)
-
-    def wait(self, writer: FunctionWriter) -> None:
-        """The second half of the cluster's barrier. Requires: no access to shared memory since `arrive`."""
-        raise ValueError(_NO_CLUSTERS)
+        """Wait for all threads of the scope ("warp" or "cta") and see what they wrote."""
 
     def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
         """Make the compiler issue the loads of all values that are stored next before it waits for any.
         LLVM waits by the count of loads in flight, so there may be nothing to write."""
         return
-
-
-def received(count: int) -> str:
-    """PTX that uses `count` words: the thread sleeps for a nanosecond if their xor is `NEVER`. So ptxas has
-    to wait for all of them. That it does so ahead of the barrier is no promise of PTX; cubins are checked.
-
-    >>> received(2)
-    '{ .reg .pred p; .reg .b32 x; xor.b32 x, $0, $1; setp.eq.u32 p, x, 0x9e3779b9; @p nanosleep.u32 1; }'
-    """
-    steps = ["mov.b32 x, $0;"] if count == 1 else ["xor.b32 x, $0, $1;"]
-    steps += [f"xor.b32 x, x, ${number};" for number in range(2, count)]
-    test = f"setp.eq.u32 p, x, {NEVER:#x}; @p nanosleep.u32 1;"
-    return f"{{ .reg .pred p; .reg .b32 x; {' '.join(steps)} {test} }}"
 
 
 def _packed_bytes(writer: FunctionWriter, values: Sequence[str]) -> str:
@@ -194,16 +142,6 @@ class _Nvidia(InstructionWriter):
             return writer.thread
         text = f"{THREAD} // {writer.prefix}"
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
-
-    def rank(self, writer: FunctionWriter) -> str:
-        if writer.rank is not None:
-            writer.uses_rank = True
-            return writer.rank
-        text = f"{RANK} // {writer.prefix}"
-        return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
-
-    def memory_of(self, writer: FunctionWriter, base: str, rank: str) -> str:
-        return writer.op(f"nvvm.mapa {base}, {rank} : {SHARED} -> {CLUSTER_SHARED}")
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
@@ -252,30 +190,8 @@ class _Nvidia(InstructionWriter):
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":
             writer.effect(f"nvvm.bar.warp.sync {writer.constant(-1)} : {I32}")
-        elif scope == CLUSTER:
-            self.arrive(writer)
-            self.wait(writer)
         else:
             writer.wait_for_cta()
-
-    def receive(self, writer: FunctionWriter, loaded: Sequence[str]) -> None:
-        # Triton's barrier orders all memory: the threads meet at the CTA's barrier, and one of them releases
-        # what all have done (PTX memory model, causality order).
-        if writer.cluster_barrier or not loaded:
-            return
-        types = ", ".join([I32] * len(loaded))
-        constraints = ",".join((*(["r"] * len(loaded)), "~{memory}"))
-        asm = f'"{received(len(loaded))}", "{constraints}" {", ".join(loaded)}'
-        writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {asm} : ({types}) -> ()")
-
-    def arrive(self, writer: FunctionWriter) -> None:
-        if not writer.cluster_barrier:
-            fence = f'"{RELEASE}", "~{{memory}}"'
-            writer.effect(f"llvm.inline_asm has_side_effects asm_dialect = att {fence} : () -> ()")
-            writer.effect("nvvm.cluster.arrive.relaxed {aligned}")
-
-    def wait(self, writer: FunctionWriter) -> None:
-        writer.effect(writer.cluster_barrier or "nvvm.cluster.wait {aligned}")
 
     def keep_loads_in_flight(self, writer: FunctionWriter) -> None:
         # To save registers, ptxas stores the result of one load from global memory before it issues the next,

@@ -1,16 +1,16 @@
-"""The number of a thread within its partition, and the rank of its CTA, for code in a warp-specialised region.
+"""The number of a thread within its partition, for code in a warp-specialised region.
 
 Only Triton knows the first warp of a partition, so the number cannot be computed from the thread number in the
-CTA. It is the thread's element of a `tt.make_range` instead. Both are written once, at the start of the region:
-LLVM hoists no inline assembly out of loops, nor values that depend on it.
+CTA. It is the thread's element of a `tt.make_range` instead, written once, at the start of the region: LLVM
+hoists no inline assembly out of loops, nor values that depend on it.
 """
 
 from __future__ import annotations
 
 from triton_linear.dialect.partitions import first_of_partition, partition_warps
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.emit.machines import COPY, RANK
-from triton_linear.lowering.emit.scratch import Frame, NumberedModule
+from triton_linear.lowering.emit.machines import COPY
+from triton_linear.lowering.emit.scratch import NumberedModule
 from triton_linear.lowering.emit.text import FunctionWriter, struct_type
 
 THREAD_IN_PARTITION = "%__own_partition"
@@ -37,16 +37,6 @@ class Partition:
         """The name of the value with the thread's number."""
         return f"{THREAD_IN_PARTITION}{self.number}_thread"
 
-    @property
-    def rank(self) -> str:
-        """The name of the value with the rank of the CTA."""
-        return f"{THREAD_IN_PARTITION}{self.number}_rank"
-
-    @property
-    def frame(self) -> Frame | None:
-        """Its first operation and the one that ends it; None if it has several blocks."""
-        return None if self.end is None else Frame(self.begin, self.end)
-
     def write_thread(self, lines: FunctionWriter, lanes: int, encoding: str) -> None:
         """Write the operations that compute `thread`, for the start of the region.
 
@@ -59,10 +49,6 @@ class Partition:
         lines.define(f"{p}counted", f"llvm.extractvalue {p}held[0] : {one}")
         asm = f'llvm.inline_asm asm_dialect = att "{COPY} // {p}", "=r,r"'
         lines.define(self.thread, f"{asm} {p}counted : (i32) -> i32")
-
-    def write_rank(self, lines: FunctionWriter) -> None:
-        """Write the operation that asks for `rank`, for the start of the region."""
-        lines.define(self.rank, f'llvm.inline_asm asm_dialect = att "{RANK} // {self.rank}", "=r" : () -> i32')
 
 
 def partitions_of(program: NumberedModule) -> dict[int, Partition]:

@@ -29,13 +29,11 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Type
 from triton_linear.dialect.partitions import PARTITIONS, WARP_SPECIALIZE, captured
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.emit.buffers import ALIGNED_BYTES
-from triton_linear.lowering.emit.turns import Turn, order_of, stretch_of, turns
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.target.targets import Target
 
@@ -199,58 +197,6 @@ def in_regions(
     return found
 
 
-def pieces(uses: Mapping[int, ScratchUse], taking: Mapping[int, Turn]) -> dict[int, int]:
-    """The bytes of each piece of scratch that exchanges of a cluster share by turns."""
-    sizes: dict[int, int] = {}
-    for number, turn in taking.items():
-        sizes[turn.piece] = max(sizes.get(turn.piece, 0), turn.bytes or uses[number].bytes)
-    return sizes
-
-
-def alternating(uses: Mapping[int, ScratchUse], taking: Collection[int], threads: int) -> dict[int, Turn]:
-    """The turns of exchanges of `threads` threads that alternate between two pieces."""
-    half = -(-max(uses[number].bytes for number in taking) // ALIGNED_BYTES) * ALIGNED_BYTES
-    return {number: Turn(0, False, half, threads) for number in taking}
-
-
-def affordable(
-    uses: Mapping[int, ScratchUse],
-    taking: Mapping[int, Turn],
-    all_uses: Sequence[ScratchUse],
-    others: int,
-    budget: int,
-    threads: int,
-    *,
-    specialised: bool = False,
-) -> tuple[Mapping[int, Turn], int]:
-    """(turns, budget): the first of these turns that fit: of exchanges of `threads` threads that alternate, if
-    one closes in `taking`; those of `taking`; turns with one piece for all exchanges.
-
-    specialised: in a module with warp-specialised regions. Triton knows the barriers there, so that one piece
-    saves none, and `others` is more than is live at once, so that only `budget` bounds the scratch.
-
-    They fit if all scratch stays within `budget` bytes, or within the bytes that `all_uses` takes anyhow. The
-    turns are empty if neither fits or saves a barrier.
-
-    One piece saves barriers of the CTA in loops: Triton does not know the barriers of a cluster, and would put
-    its own between the users of scratch that is freed.
-    """
-    if taking:
-        most = budget if specialised else max(budget, least(all_uses, others))
-        options = [taking, *([] if specialised else [{number: Turn(0, True) for number in taking}])]
-        if any(turn.closes for turn in taking.values()):
-            options.insert(0, alternating(uses, taking, threads))
-        for option in options:
-            rest = [use for use in all_uses if use.start not in option]
-            # A single exchange outside loops saves nothing: its barrier only moves to the end of the function.
-            without = sum(not turn.closes for turn in option.values())
-            repeats = any(uses[number].may_repeat for number in option)
-            saves = without > 1 or (repeats and (without > 0 or not specialised))
-            if saves and least(rest, others + sum(pieces(uses, option).values())) <= most:
-                return option, most
-    return {}, budget
-
-
 def least(uses: Sequence[ScratchUse], others: int) -> int:
     """The most bytes that are live at once if all scratch is freed directly behind its use."""
     return others + _peak(uses, shortest(uses))
@@ -323,10 +269,6 @@ class NumberedModule:
         if len(region.blocks) != 1 or nesting_of(self.ops[returns[0]]) != 1:
             return None
         return Frame(functions[0] + 1, returns[0])
-
-    def turns(self, frame: Frame, exchanges: Collection[int]) -> dict[int, Turn]:
-        """The turns of these exchanges of a cluster, with pieces of scratch that only they use."""
-        return turns(order_of(stretch_of(self.ops[frame.begin].block, frame.begin, exchanges), exchanges))
 
     def buffer_bytes(self) -> int:
         """The bytes of all buffers of the module, if no two share bytes."""
@@ -432,28 +374,15 @@ def _has_wide_gaps(buffer: Type, step: int) -> bool:
 
 
 def keeps_to_own_part(plan: SharedPlan, target: Target, num_warps: int) -> bool:
-    """True if warp w accesses only part w of `num_warps` equal parts of the plan's scratch, whatever the rank
-    of its CTA. The bits of the rank are above those of the thread's number in the CTA."""
-    part = plan.scratch_bytes // num_warps
-    lane_bits, bits = (n.bit_length() - 1 for n in (target.lanes, target.lanes * num_warps))
-    for columns, offsets, access_bytes in _sides(plan):
-        lanes, warps, ranks = columns[:lane_bits], columns[lane_bits:bits], columns[bits:]
-        if any(offset >= part or offset % access_bytes for offset in (*lanes, *ranks, *offsets)):
+    """True if warp w accesses only part w of `num_warps` equal parts of the plan's scratch."""
+    part, lane_bits = plan.scratch_bytes // num_warps, target.lanes.bit_length() - 1
+    for side in (plan.store, plan.load):
+        lanes, warps, access_bytes = side.columns[:lane_bits], side.columns[lane_bits:], side.access_bytes
+        offsets = [access.offset for round_ in side.rounds for access in round_]
+        if any(offset >= part or offset % access_bytes for offset in (*lanes, *offsets)):
             return False
         if any(column - column % part != part << bit for bit, column in enumerate(warps)):
             return False
         if any(column % access_bytes for column in warps):
             return False
     return part & (part - 1) == 0
-
-
-def _sides(plan: SharedPlan) -> list[tuple[tuple[int, ...], list[int], int]]:
-    """(address columns of the thread number, other summands of addresses, bytes of an access), of the stores
-    and of the loads."""
-    sides = [
-        (side.columns, [access.offset for round_ in side.rounds for access in round_], side.access_bytes)
-        for side in (plan.store, plan.load)
-    ]
-    if plan.index is not None:
-        sides[1][1].extend(plan.index.columns)
-    return sides

@@ -12,8 +12,6 @@ BARRIER = "gpu.barrier"
 I32 = "i32"
 I64 = "i64"
 SHARED = "!llvm.ptr<3>"
-CLUSTER_SHARED = "!llvm.ptr<7>"
-"""A pointer to the shared memory of any CTA of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +52,7 @@ class FunctionWriter:
     location: suffix of every line, ` loc(...)`; empty for none.
     types: aliases of long types.
     barrier: the operation of the CTA's barrier.
-    thread, rank: existing values with the number of the thread, and with the rank of its CTA in the cluster;
-    `uses_thread` and `uses_rank` are then true if code uses them.
-    cluster_barrier: the operation of the whole cluster's barrier, if it is a single one.
+    thread: an existing value with the number of the thread; `uses_thread` is then true if code uses it.
     """
 
     def __init__(
@@ -66,15 +62,11 @@ class FunctionWriter:
         types: Mapping[str, str] | None = None,
         barrier: str = BARRIER,
         thread: str | None = None,
-        rank: str | None = None,
-        cluster_barrier: str = "",
     ) -> None:
         self.prefix = prefix
         self.barrier = barrier
         self.thread = thread
-        self.rank = rank
-        self.cluster_barrier = cluster_barrier
-        self.uses_thread = self.uses_rank = False
+        self.uses_thread = False
         self.waits_for_cta = False
         self._types = types or {}
         self._end = f"{location}\n"

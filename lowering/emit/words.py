@@ -31,12 +31,6 @@ def linear_in_thread(writer: FunctionWriter, thread: str, columns: Sequence[int]
     return total
 
 
-def in_cluster(writer: FunctionWriter, machine: InstructionWriter, bits: int) -> str:
-    """The number of the thread in its cluster: the low `bits` are its number in the CTA, above is the rank."""
-    above = writer.binary("shl", machine.rank(writer), writer.constant(bits))
-    return writer.binary("or", machine.thread(writer), above)
-
-
 def parity(writer: FunctionWriter, thread: str, mask: int) -> str:
     """An i1 that is true if an odd number of the bits of `mask` are set in the thread number."""
     selected = writer.binary("and", thread, writer.constant(mask))
@@ -62,16 +56,13 @@ class WordWriter:
         given: Sequence[Parts] | Callable[[int], Parts],
         count: int,
         half: str = "i16",
-        thread_bits: int = 0,
     ) -> None:
         """given: the first `count` words, of `slots` slots each, or a function that writes one.
         half: the type of half-words.
-        thread_bits: if not 0, steps depend on the thread's number in the cluster, in which the rank of the CTA
-        stands above this number of bits.
         """
         self._writer, self._machine, self._slots, self._count = writer, machine, slots, count
         self._given = given if callable(given) else given.__getitem__
-        self._thread = in_cluster(writer, machine, thread_bits) if thread_bits else machine.thread(writer)
+        self._thread = machine.thread(writer)
         self._half = half
         self._words: dict[int, Parts] = {}
         self._written = 0

@@ -130,21 +130,6 @@ def lane_shift(columns: Columns, kept: int, lanes: int) -> int | None:
     return None if seen else distance
 
 
-def multiplier(columns: Columns, target: Target) -> int:
-    """The factor whose product with an index has each bit of the index at the bits of its column, and other
-    bits elsewhere; 0 if no product has, or shifts are as fast.
-
-    >>> from triton_linear.lowering.target.targets import target
-    >>> multiplier((128, 256, 64), target("cuda:90")), multiplier((64, 128, 256), target("cuda:90"))
-    (144, 0)
-    """
-    distances = sorted(shift_distances(columns))
-    if target.vendor != "nvidia" or len(distances) < 2 or distances[0] < 0:
-        return 0  # AMD GPUs take four times as long for products of 32 bits as for shifts
-    apart = all(high - low >= len(columns) for low, high in itertools.pairwise(distances))
-    return sum(1 << distance for distance in distances) if apart else 0
-
-
 def shift_distances(columns: Columns) -> set[int]:
     """The distances by which a linear map shifts bits to the left."""
     return {

@@ -224,7 +224,6 @@ class Compiler:
         into.slots = range(build.slots, build.slots)
         # A fence orders a barrier only within the same block.
         build.released = build.arriving = build.waited = False
-        build.far_loads = 0
         build.cta_barriers = build.warp_barriers = build.cluster_barriers = build.shuffles = 0
         build.alu = Counter()
 

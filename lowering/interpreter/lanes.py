@@ -20,7 +20,6 @@ from triton_linear.lowering.emit.machines import (
     ONE,
     PACK,
     PERMUTE_BACKWARD,
-    RANK,
     SETTLE,
     SHUFFLE,
     THREAD,
@@ -356,10 +355,6 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
         return OPERATIONS["nvvm.read.ptx.sreg.tid.x"](build, op)
     if text.startswith(COPY):
         return build.operands(op)[0]
-    if text.startswith(RANK):
-        return OPERATIONS["nvvm.read.ptx.sreg.cluster.ctarank"](build, op)
-    if shared_memory.assembly(build, op, text):
-        return None
     if text in TEXTS:
         return TEXTS[text](build, build.operands(op))
     found = re.fullmatch(r"([\w.]+)\s*([^;]*);?", text)

@@ -191,7 +191,6 @@ class Builder:
     cta_barriers: int = 0
     cluster_barriers: int = 0
     released: bool = False
-    far_loads: int = 0
     arriving: bool = False
     waited: bool = False
     signalled: bool = False

@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
-from triton_linear.lowering.emit.machines import RELEASE, received
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.ops import Handler
 from triton_linear.lowering.interpreter.program import (
@@ -96,26 +95,10 @@ def _warp_sync(build: Builder, op: ir.Operation) -> None:
     build.emit(step)
 
 
-def assembly(build: Builder, op: ir.Operation, text: str) -> bool:
-    """Interpret what is about the order of accesses in a cluster; True if that is so."""
-    count = len(op.operands)
-    if text == RELEASE:
-        build.released = True
-    elif count and text == received(count):
-        build.far_loads = max(0, build.far_loads - count)
-    else:
-        return False
-    return True
-
-
 def _cluster_arrive(build: Builder, op: ir.Operation) -> None:
     build.cluster_barriers += 1
     relaxed = op.name.endswith(".relaxed") and not build.released
-    if op.name.endswith(".relaxed") and build.far_loads:
-        raise SimulationError(
-            "a barrier of the cluster is arrived at while loads from other CTAs are under way"
-        )
-    build.released, build.far_loads = False, 0
+    build.released = False
     build.emit(lambda machine: machine.memory.arrive(relaxed))
 
 
@@ -231,7 +214,6 @@ def _load(build: Builder, op: ir.Operation) -> Tree:
     bits, element, width, pieces = _access(build, op, op.results[0], address)
     slots = tuple(build.new() for _ in range(width // element))
     operation, limit = build.operation, scalar_mask(bits)
-    build.far_loads += _is_far(build, op.operands[0])
 
     def step(machine: Machine) -> None:
         machine.refuse_undefined(address, "the load's address")

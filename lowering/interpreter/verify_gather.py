@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from triton_linear.dialect.linear_layout import BLOCK, LinearLayout
-from triton_linear.lowering.gather.request import stays_in_cta
 from triton_linear.lowering.interpreter.function import simulate_function
 from triton_linear.lowering.interpreter.verify import Verdict, element_patterns, held_elements, judge
 from triton_linear.lowering.plan.element import ElementType
@@ -28,7 +27,6 @@ def verify_gather(
     index_element: ElementType,
     target: Target,
     num_warps: int,
-    shared_bytes: int = 0,
     *,
     draws: int = 2,
     seed: int = 0,
@@ -37,11 +35,10 @@ def verify_gather(
 
     `draws`: the number of runs with different indices.
 
-    Requires: the layouts are as for `plan_gather`; the function takes the structs of both and a pointer to
-    `shared_bytes` of shared memory, and returns a struct with a field for each index register.
+    Requires: the layouts are as for `plan_gather`; the function takes the structs of both, and returns a struct
+    with a field for each index register.
     Ensures: deterministic; every copy of an element and of an index is fed and checked, in all CTAs of a
-    cluster: together if elements cross CTAs or their places depend on the rank, else one after the other;
-    `counts` are those of one draw, in all CTAs or in one.
+    cluster, one after the other; `counts` are those of one draw in one CTA.
 
     Raises SimulationError if the function cannot be run.
     """
@@ -54,19 +51,13 @@ def verify_gather(
     patterns = element_patterns(int(np.prod(sizes[0], dtype=np.int64)), element.bits)
     verdicts = []
     ctas = src.in_dim_size(BLOCK) if src.has_in_dim(BLOCK) else 1
-    runs = [(cta,) for cta in range(ctas)] if stays_in_cta(src, index, axis) else [tuple(range(ctas))]
-    for together, draw in itertools.product(runs, indices):
+    for cta, draw in itertools.product(range(ctas), indices):
         # Addresses must be equal in all trials of a run, so each draw is a run of its own.
-        fed, asked = (
-            np.concatenate([held_elements(side, target.lanes, num_warps, cta) for cta in together], axis=1)
-            for side in (src, index)
-        )
+        fed, asked = (held_elements(side, target.lanes, num_warps, cta) for side in (src, index))
         registers = list(patterns[:, fed].swapaxes(0, 1))
         numbers = list(draw[asked][:, None, :].astype(np.uint64))
         given = [registers, numbers]
-        outcome = simulate_function(
-            function_text, symbol, given, target, num_warps, shared_bytes, ctas=len(together)
-        )
+        outcome = simulate_function(function_text, symbol, given, target, num_warps, 0)
         expected = _elements(draw, sizes, axis)[asked]
         verdicts.append(judge(outcome, expected, patterns, element.bits))
     wrong = [verdict for verdict in verdicts if not verdict.ok]

@@ -1,4 +1,4 @@
-"""Plans of gathers by shuffles. Pure data, as in `plans`, where those through shared memory are."""
+"""Plans of gathers, which are by shuffles. Pure data, as in `plans`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.plans import SharedPlan, count
+from triton_linear.lowering.plan.plans import count
 
 Columns = tuple[int, ...]
 
@@ -102,6 +102,3 @@ class GatherPlan:
         packed = f" of {1 << self.packed} packed registers" if self.packed else ""
         steps = f"{count(self.shuffles, 'shuffle')}{packed}" if self.moves else "inside the lane"
         return f"gather: {steps}, {count(self.selects, 'select')}, {count(self.permutes, 'permute')}"
-
-
-AnyGatherPlan = GatherPlan | SharedPlan

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import field
 
-from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.lanes import work
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
@@ -19,12 +18,6 @@ from triton_linear.lowering.target.targets import Target
 FREE = "free"
 """The kind of plans that convert nothing."""
 
-
-CLUSTER = "cluster"
-"""The scope of exchanges among all CTAs of a cluster."""
-
-SECTOR = 32
-"""Bytes of another CTA's shared memory that are read together."""
 
 WIDEST_LOAD = 16
 """The most bytes that one load from global memory gives a thread."""
@@ -120,9 +113,7 @@ class ShufflePlan:
     """Registers move between the lanes of a warp, as words of `slots` neighbouring registers.
 
     Source registers fill the first words; each of `steps` makes one more. Destination register i is slot
-    i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes. If
-    `thread_bits` is not 0, the masks of steps refer to the number of the thread in its cluster, which has the
-    rank of the CTA above that number of bits.
+    i mod `slots` of word `outputs[i // slots]`. Each of the `phases` waits once for words of other lanes.
 
     `shuffles` counts the words that come from another lane.
     """
@@ -134,7 +125,6 @@ class ShufflePlan:
     outputs: tuple[int, ...]
     phases: int
     scratch_bytes: int = 0
-    thread_bits: int = 0
     shuffles: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -196,10 +186,9 @@ class MemorySide:
     """The stores or the loads of an exchange, by round.
 
     A thread's byte address is the xor of `columns[j]` over the set bits j of its thread number, xor the
-    access's offset. Columns beyond those of lanes and warps belong to the rank of its CTA in the cluster. An
-    access moves `slots` elements of the thread: at that address, or, if `matrix` is not empty, by the matrix
-    instruction of that name (`transposing.FORMS`), where the address lanes name rows of `access_bytes`. Stores
-    have 2^`choices` alternatives. No access has bank conflicts.
+    access's offset. An access moves `slots` elements of the thread: at that address, or, if `matrix` is not
+    empty, by the matrix instruction of that name (`transposing.FORMS`), where the address lanes name rows of
+    `access_bytes`. Stores have 2^`choices` alternatives. No access has bank conflicts.
     """
 
     access_bytes: int
@@ -214,39 +203,11 @@ class MemorySide:
         """Accesses of a thread in all rounds."""
         return sum(map(len, self.rounds))
 
-    def wavefronts(self, kind: str, element_bytes: int, target: Target, joins: bool = True) -> int:
-        """Wavefronts of one access of a warp: one for each phase of the lanes that have an address.
-
-        joins: copies in lanes may join phases, as in the memory of the own CTA.
-        """
+    def wavefronts(self, kind: str, element_bytes: int, target: Target) -> int:
+        """Wavefronts of one access of a warp: one for each phase of the lanes that have an address."""
         addresses = self.slots * element_bytes * target.lanes // self.access_bytes
         service = target.service(kind, self.access_bytes)
-        return addresses // (service.of(self.columns) if joins and not self.matrix else service).count
-
-
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """The CTA of the cluster from whose shared memory each load reads.
-
-    Its rank is the xor of `columns[j]` over the set bits j of the thread's number in the cluster (the lane, the
-    warp, and above them the rank of its own CTA), xor the load's entry in `loads`, by round.
-    """
-
-    columns: tuple[int, ...]
-    loads: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """What the index of a gather adds to each load.
-
-    The byte address of a load is further xored with `columns[j]` over the set bits j of the index, and the rank
-    of the CTA that it reads with `ranks[j]`. The index is in the register of that number whose element the load
-    brings.
-    """
-
-    columns: tuple[int, ...]
-    ranks: tuple[int, ...]
+        return addresses // (service if self.matrix else service.of(self.columns)).count
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +217,7 @@ class SharedPlan:
     Bit i of the alternative that a thread stores is parity(split[i] & thread). Destination register i is at
     (round, load access, position) `outputs[i]`. Barriers of the plan's scope separate the rounds. The stores
     take the result of `before`, and `after` takes the result of the loads, if these plans by shuffles are
-    given. With scope "cluster", loads read from the CTAs of `ranks`; each CTA has scratch of its own at the
-    same address. The plan of a gather has an `index`: each of its loads brings one element, of the result.
+    given.
     """
 
     source_registers: int
@@ -270,8 +230,6 @@ class SharedPlan:
     scratch_bytes: int
     before: ShufflePlan | None = None
     after: ShufflePlan | None = None
-    ranks: Ranks | None = None
-    index: Index | None = None
 
     @property
     def per_word(self) -> int:
@@ -285,8 +243,8 @@ class SharedPlan:
 
     @property
     def kind(self) -> str:
-        """ "warp-shared", "cta-shared" or "cluster-shared"; of a gather, "gather-shared"."""
-        return f"{self.scope}-shared" if self.index is None else "gather-shared"
+        """ "warp-shared" or "cta-shared"."""
+        return f"{self.scope}-shared"
 
     @property
     def stores_apart(self) -> bool:
@@ -304,26 +262,8 @@ class SharedPlan:
 
     @property
     def barriers(self) -> int:
-        """Barriers: one between the stores and loads of each round, one between rounds.
-
-        In a cluster another one follows the last loads: until then no CTA may overwrite its scratch, which
-        others load from, nor exit.
-        """
-        return 2 * len(self.store.rounds) - (0 if self.scope == CLUSTER else 1)
-
-    def far_sectors(self, lanes: int) -> float:
-        """Sectors of other CTAs' memory that the loads of a warp of `lanes` lanes touch, on average."""
-        if self.ranks is None:
-            return 0.0
-        bits, own_bits = lanes.bit_length() - 1, len(self.store.columns)
-        lane_columns = zip(self.load.columns[:bits], self.ranks.columns[:bits], strict=True)
-        apart = [column // SECTOR | rank << 32 for column, rank in lane_columns]
-        # Rank loaded from xor own rank, by the bits of the thread's number in the cluster.
-        numbers = enumerate(self.ranks.columns)
-        away = [rank ^ (1 << bit - own_bits if bit >= own_bits else 0) for bit, rank in numbers]
-        span, elsewhere = f2.Echelon(away), 1 - 2.0 ** -f2.rank(away)
-        loads = [rank for ranks in self.ranks.loads for rank in ranks]
-        return sum(elsewhere if rank in span else 1.0 for rank in loads) * (1 << f2.rank(apart))
+        """Barriers: one between the stores and loads of each round, one between rounds."""
+        return 2 * len(self.store.rounds) - 1
 
     def summary(self) -> str:
         """One line for people."""
@@ -335,7 +275,7 @@ class SharedPlan:
         for where, stage in (("before", self.before), ("after", self.after)):
             if stage is not None:
                 sides.append(f"{count(stage.shuffles, 'shuffle')} {where}")
-        barriers = count(self.barriers, "barrier" if self.index is None else f"{self.scope} barrier")
+        barriers = count(self.barriers, "barrier")
         return f"{self.kind}: {', '.join(sides)}, {barriers}, {self.scratch_bytes} bytes of scratch"
 
 
@@ -345,7 +285,7 @@ def count(number: int, what: str) -> str:
 
 
 def meets_warps(plan: object) -> bool:
-    """True if the code of a plan has barriers of all warps of a CTA, or of a cluster."""
+    """True if the code of a plan has barriers of all warps of a CTA."""
     return isinstance(plan, SharedPlan) and plan.scope != "warp"
 
 

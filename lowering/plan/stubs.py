@@ -5,7 +5,7 @@ from __future__ import annotations
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import AnyGatherPlan
+from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
 GATHER_PREFIX = "__ll_gather_"
@@ -38,7 +38,7 @@ class GatherStub:
     axis: int
     element: ElementType
     index_element: ElementType
-    plan: AnyGatherPlan
+    plan: GatherPlan
 
 
 Stub = ConversionStub | GatherStub

@@ -12,17 +12,15 @@ class Work:
     """What one warp executes; a part is fractional if it is a mean or a bound.
 
     shuffles, wavefronts: passes through the pipe of shuffles and shared memory. alu: selects, permutes and
-    other arithmetic. beside: replacements, on a pipe of their own. far_sectors: sectors of other CTAs' shared
-    memory. waits: how often shuffles, or selects alone, are waited for. rounds: how often loads from shared
-    memory are. accesses: stores and loads of a thread. warp_barriers, barriers: those of a warp, and those of
-    more.
+    other arithmetic. beside: replacements, on a pipe of their own. waits: how often shuffles, or selects alone,
+    are waited for. rounds: how often loads from shared memory are. accesses: stores and loads of a thread.
+    warp_barriers, barriers: those of a warp, and those of more.
     """
 
     shuffles: float = 0
     alu: float = 0
     beside: float = 0
     wavefronts: float = 0
-    far_sectors: float = 0
     waits: int = 0
     rounds: int = 0
     accesses: float = 0
@@ -32,7 +30,7 @@ class Work:
     def clocks(self, table: InstructionCosts) -> float:
         """Clocks on a multiprocessor with enough other warps: of the pipes together, and of barriers."""
         memory = self.wavefronts * table.wavefront + self.shuffles * table.shuffle
-        pipes = table.clocks(memory, self.alu, self.beside, self.far_sectors * table.far_sector)
+        pipes = table.clocks(memory, self.alu, self.beside)
         return pipes + self.barriers * table.cta_barrier + self.warp_barriers * table.warp_barrier
 
     def latency(self, table: InstructionCosts, warps: int) -> float:

@@ -1,6 +1,6 @@
 """One exchange through shared memory: the stores and loads of a placement, as a plan.
 
-The exchanged space is the span of the source registers and lanes, and in a CTA or a cluster of its warps.
+The exchanged space is the span of the source registers and lanes, and in a CTA of its warps.
 `placement` decides the vectors, the rounds and the swizzle.
 
 Threads that hold copies of each other's registers would store the same bytes twice. They split the stores
@@ -19,7 +19,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import CLUSTER, Access, MemorySide, Ranks, SharedPlan
+from triton_linear.lowering.plan.plans import Access, MemorySide, SharedPlan
 from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.fragments import Fragment, matrix_fragment
 from triton_linear.lowering.planners.placement import (
@@ -28,7 +28,6 @@ from triton_linear.lowering.planners.placement import (
     Placement,
     place,
     place_against,
-    placements,
     shared_registers,
 )
 from triton_linear.lowering.planners.swizzle import Columns
@@ -48,31 +47,28 @@ def cheapest(
 ) -> tuple[SharedPlan, Work] | None:
     """The plan of the fewest clocks, and its work; None if none takes less than `below` clocks.
 
-    Of equal plans, one whose matrix accesses move words wins; then, of plans that load from other CTAs, the one
-    with the fewest loads, then the fewest stores; then the first. Packing words is the slowest part of
-    planning. So plans are tried in the order of their cost without packing, and the search ends at the first
+    Of equal plans, one whose matrix accesses move words wins; then the first. Packing words is the slowest part
+    of planning. So plans are tried in the order of their cost without packing, and the search ends at the first
     whose cost without packing is too high.
     """
     bare = [(_work(plan, 0, target).clocks(target.costs), number, plan) for number, plan in enumerate(plans)]
     best = None
-    least: tuple[float, tuple[int, ...], int] = below, (), -1
+    least: tuple[float, bool, int] = below, False, -1
     for clocks, number, plan in sorted(bare, key=lambda entry: entry[:2]):
         if clocks > least[0]:
             break
         work = work_of_exchange(plan, target)
         taken = work.clocks(target.costs)
-        far = () if plan.ranks is None else (plan.load.accesses, plan.store.accesses)
         words = any(moves_words(side.matrix) for side in (plan.load, plan.store))
-        order = (not words, *far)
-        if (taken, order, number) < least:
-            best, least = (plan, work), (taken, order, number)
+        if (order := (taken, not words, number)) < least:
+            best, least = (plan, work), order
     return best
 
 
 def _work(plan: SharedPlan, alu: int, target: Target) -> Work:
     """The work of a plan that makes the words of its accesses with `alu` instructions."""
     wavefronts = sum(
-        len(accesses) * side.wavefronts(kind, plan.element_bytes, target, plan.ranks is None)
+        len(accesses) * side.wavefronts(kind, plan.element_bytes, target)
         for kind, side in ((STORE, plan.store), (LOAD, plan.load))
         for accesses in side.rounds
     )
@@ -91,7 +87,6 @@ def _work(plan: SharedPlan, alu: int, target: Target) -> Work:
         alu,
         beside,
         wavefronts,
-        plan.far_sectors(target.lanes),
         waits,
         len(plan.load.rounds),
         plan.accesses,
@@ -105,7 +100,7 @@ def exchange_plans(
 ) -> Iterator[SharedPlan]:
     """Yield plans without shuffles before or after the exchange; at least one.
 
-    `scope` is "warp" (every warp has its own slice of the scratch), "cta" or "cluster".
+    `scope` is "warp" (every warp has its own slice of the scratch) or "cta".
     """
     limits = ExchangeLimits(element.memory_bytes, target, scratch_limit)
     sharing, split, taken = split_copies(scope, exchange, limits)
@@ -113,24 +108,20 @@ def exchange_plans(
     plan = build.plan(place(sharing, limits), None, None)
     shared = shared_registers(sharing)
     yield plan
-    if scope == CLUSTER:  # the cost of loads from other CTAs is known from the plan alone
-        others = itertools.islice(placements(sharing, limits), 1, None)
-        yield from (build.plan(other, None, None) for other in others)
     if not (target.load_matrix or target.store_matrix):
         return
     size = element.memory_bytes
     narrow = min(plan.store.access_bytes, plan.load.access_bytes) < WORD
     steps = stored_words(plan).steps or loaded_words(plan).steps
     # One side accesses elements of less than a word one by one, or permutes them: instructions that transpose
-    # avoid both. Loads from other CTAs can then be wider.
-    transposes = size < WORD and (narrow or bool(steps) or scope == CLUSTER)
+    # avoid both.
+    transposes = size < WORD and (narrow or bool(steps))
     # The others load up to four words at once, in as many wavefronts as loads of a word.
     few = size < target.policy.matrix_bytes and (WORD <= plan.load.access_bytes <= target.policy.matrix_bytes)
-    near = scope != CLUSTER  # no matrix instruction reads another CTA's memory
-    names = [name for name in target.load_matrix if near and (few if moves_words(name) else transposes)]
+    names = [name for name in target.load_matrix if (few if moves_words(name) else transposes)]
     loads = _fragments(names, sharing.load_register, sharing.load_lane, shared, limits.element_bytes)
     fewer = size < target.policy.matrix_bytes and plan.store.access_bytes >= WORD
-    names = [name for name in target.store_matrix if (near and fewer if moves_words(name) else transposes)]
+    names = [name for name in target.store_matrix if (fewer if moves_words(name) else transposes)]
     stores = _fragments(names, sharing.store_register, sharing.store_lane, shared, limits.element_bytes)
     for load in loads:
         for other in build.by_matrices(None, load):
@@ -188,7 +179,7 @@ class _Builder:
             holders.setdefault(value, register)
         stored = Accesses(placement, placement.store_bits, store)
         loaded = Accesses(placement, placement.load_bits, load)
-        loads, outputs, ranks = loaded.loads(sharing.load_register, sharing.register_ranks)
+        loads, outputs = loaded.loads(sharing.load_register)
         store_lanes = sharing.store_lane if store is None else store.lanes
         load_lanes = sharing.load_lane if load is None else load.lanes
         return SharedPlan(
@@ -202,17 +193,10 @@ class _Builder:
                 stored.stores(f2.extend((), sharing.store_register), f2.sums(self.taken), holders),
                 len(self.split),
             ),
-            load=loaded.side(
-                load_lanes,
-                (*sharing.load_warp, *sharing.load_block),
-                (*slices, *(0 for _ in sharing.load_block)),
-                loads,
-                0,
-            ),
+            load=loaded.side(load_lanes, sharing.load_warp, slices, loads, 0),
             split=self.split,
             outputs=outputs,
             scratch_bytes=tile_bytes << (warps if self.scope == "warp" else 0),
-            ranks=Ranks(sharing.thread_ranks, ranks) if self.scope == CLUSTER else None,
         )
 
 
@@ -273,16 +257,12 @@ class Accesses:
         """Elements of a thread in one access."""
         return 1 << (self.bits if self.fragment is None else len(self.fragment.inner))
 
-    def places(self, columns: Columns, ranks: Columns = ()) -> list[int]:
+    def places(self, columns: Columns) -> list[int]:
         """The place of every sum of register columns, in order: from the highest bits of one integer down its
-        round, the summand of the CTA's rank (32 bits), the byte address of its access (32 bits), the position
-        in it (8 bits). All four are linear in the column, so one xor sums them."""
-        packed = [
-            round_ << 72 | offset << 8 | position for round_, offset, position in map(self._locator(), columns)
-        ]
-        if any(ranks):
-            packed = [place | rank << 40 for place, rank in zip(packed, ranks, strict=True)]
-        return f2.sums(packed)
+        round, the byte address of its access (32 bits), the position in it (8 bits). All three are linear in
+        the column, so one xor sums them."""
+        found = map(self._locator(), columns)
+        return f2.sums([round_ << 40 | offset << 8 | position for round_, offset, position in found])
 
     def _locator(self) -> Callable[[int], tuple[int, int, int]]:
         placement, slots = self.placement, self.slots
@@ -313,32 +293,27 @@ class Accesses:
                 registers[number * slots + (at & 0xFF)] = holders[value ^ other]
         return self._ordered(groups)
 
-    def loads(
-        self, columns: Columns, ranks: Columns
-    ) -> tuple[Rounds, tuple[tuple[int, int, int], ...], tuple[tuple[int, ...], ...]]:
-        """The load accesses of each round, (round, access, position) of each destination register, and the
-        summand of each access to the rank of the CTA that it reads; `ranks` has the summands of the columns."""
+    def loads(self, columns: Columns) -> tuple[Rounds, tuple[tuple[int, int, int], ...]]:
+        """The load accesses of each round, and (round, access, position) of each destination register."""
         groups: Groups = {}
-        places = self.places(columns, ranks)
+        places = self.places(columns)
         for register, at in enumerate(places):
             registers = groups.get(at >> 8)
             if registers is None:
                 registers = groups[at >> 8] = [-1] * self.slots
             if registers[at & 0xFF] < 0:
                 registers[at & 0xFF] = register
-        far: list[list[int]] = [[] for _ in range(self.placement.round_count)]
         numbers: dict[int, int] = {}
+        counts = [0] * self.placement.round_count
         for access in sorted(groups):
-            of_round = far[access >> 64]
-            numbers[access] = len(of_round)
-            of_round.append(access >> 32 & 0xFFFFFFFF)
-        outputs = tuple([(at >> 72, numbers[at >> 8], at & 0xFF) for at in places])
-        return self._ordered(groups), outputs, tuple(map(tuple, far))
+            numbers[access] = counts[access >> 32]
+            counts[access >> 32] += 1
+        return self._ordered(groups), tuple([(at >> 40, numbers[at >> 8], at & 0xFF) for at in places])
 
     def _ordered(self, groups: Groups) -> Rounds:
         rounds: list[list[Access]] = [[] for _ in range(self.placement.round_count)]
         for access, registers in sorted(groups.items()):
-            rounds[access >> 64].append(Access(access & 0xFFFFFFFF, tuple(registers)))
+            rounds[access >> 32].append(Access(access & 0xFFFFFFFF, tuple(registers)))
         return tuple(map(tuple, rounds))
 
     def side(self, lanes: Columns, warps: Columns, slices: Columns, rounds: Rounds, choices: int) -> MemorySide:

@@ -7,8 +7,6 @@ access then conflicts. Common columns beyond the vector can index rounds over a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.swizzle import Columns, Side, Swizzle, optimal_swizzle
@@ -18,13 +16,7 @@ from triton_linear.lowering.target.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The columns of an exchange, by side; the warp columns of a store inside warps are zero.
-
-    In a cluster, loads read from several CTAs with the same memory layout. The columns of the loads are then
-    places within a CTA, and `load_block` has the columns of the rank of the thread's own CTA. `register_ranks`
-    and `thread_ranks` have what each bit of the register and of the thread, own rank included, adds to the rank
-    of the CTA that is loaded from.
-    """
+    """The columns of an exchange, by side; the warp columns of a store inside warps are zero."""
 
     store_register: Columns
     store_lane: Columns
@@ -32,9 +24,6 @@ class Exchange:
     load_register: Columns
     load_lane: Columns
     load_warp: Columns
-    load_block: Columns = ()
-    register_ranks: Columns = ()
-    thread_ranks: Columns = ()
 
     @property
     def store_threads(self) -> Columns:
@@ -44,23 +33,12 @@ class Exchange:
     @property
     def load_threads(self) -> Columns:
         """The columns of loading threads."""
-        return (*self.load_lane, *self.load_warp, *self.load_block)
-
-    @property
-    def is_far(self) -> bool:
-        """True if some load reads from another CTA."""
-        if not (self.register_ranks or self.thread_ranks):
-            return False
-        inside = len(self.load_lane) + len(self.load_warp)
-        own = (*(0 for _ in range(inside)), *f2.identity(len(self.load_block)))
-        return any(self.register_ranks) or self.thread_ranks not in ((), own)
+        return (*self.load_lane, *self.load_warp)
 
     @property
     def is_second(self) -> bool:
-        """True for at most one of an exchange and its reverse, inside a CTA and where both sides hold the same
-        elements: stores may hold more, of which no thread loads."""
-        if self.load_block or self.register_ranks or self.thread_ranks:
-            return False
+        """True for at most one of an exchange and its reverse, and where both sides hold the same elements:
+        stores may hold more, of which no thread loads."""
         if (self.load_lane, self.load_register) >= (self.store_lane, self.store_register):
             return False
         stored, loaded = (*self.store_register, *self.store_threads), (*self.load_register, *self.load_threads)
@@ -71,29 +49,6 @@ class Exchange:
         """The exchange with loads in place of stores, and stores in place of loads."""
         stores = self.store_register, self.store_lane, self.store_warp
         return Exchange(self.load_register, self.load_lane, self.load_warp, *stores)
-
-    @property
-    def lanes_of_one_rank(self) -> Columns:
-        """The columns of loading lanes; first those that do not change the CTA that is loaded from."""
-        ranked = zip(self.thread_ranks, self.load_lane, strict=False)
-        return tuple(column for _, column in sorted(ranked, key=lambda entry: entry[0] != 0))
-
-    @property
-    def load_registers(self) -> Columns:
-        """The columns of loaded registers; with several CTAs, the rank stands above all bits of elements."""
-        if not any(self.register_ranks):
-            return self.load_register
-        above = max(column.bit_length() for column in (*self.store_register, *self.store_threads))
-        return tuple(
-            column | rank << above for column, rank in zip(self.load_register, self.register_ranks, strict=True)
-        )
-
-    @property
-    def near_registers(self) -> Columns:
-        """The columns of loaded registers that do not change the CTA, so that they can be in one vector."""
-        if not any(self.register_ranks):
-            return self.load_register
-        return tuple(c for c, rank in zip(self.load_register, self.register_ranks, strict=True) if not rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,34 +109,27 @@ class ExchangeLimits:
 def place(exchange: Exchange, limits: ExchangeLimits) -> Placement:
     """The fastest placement without bank conflicts, in rounds if it does not fit the scratch otherwise.
 
-    Ensures: no thread of a side splits one of that side's vectors; no access conflicts, except loads from other
-    CTAs.
-    """
-    for placement in placements(exchange, limits):
-        return placement
-    raise ValueError("vectors of equal width have a placement without conflicts")
-
-
-def placements(exchange: Exchange, limits: ExchangeLimits) -> Iterator[Placement]:
-    """Yield placements without bank conflicts, fastest first; the order ignores loads from other CTAs.
-
     An exchange and its reverse have the same memory layout if their vectors are equal, both sides hold the same
     elements, and the GPU serves loads like stores: a loop that goes there and back then needs one set of
     addresses. If one side has wider vectors, each way may take another layout of equal cost, which fits other
     instructions.
+
+    Ensures: no thread of a side splits one of that side's vectors; no access conflicts.
     """
     if exchange.is_second and limits.target.serves_alike:
-        there = next(placements(exchange.reverse, limits))
+        there = place(exchange.reverse, limits)
         if there.store_bits == there.load_bits:
-            yield there
-            return
+            return there
     free = shared_registers(exchange)
     # Columns that rounds need are not used for vectors, except within the word of a bank.
     word = max(1, limits.target.bank_bytes // limits.element_bytes).bit_length() - 1
     wide = min(len(free), max(word, min(limits.widest, len(free) - limits.excess(exchange))))
     rounds = limits.rounds(exchange, free[wide:])
     for store, load in _attempts(exchange, free[:wide], limits):
-        yield from _placed(exchange, store, load, rounds, limits)
+        placement = _placed(exchange, store, load, rounds, limits)
+        if placement is not None:
+            return placement
+    raise ValueError("vectors of equal width have a placement without conflicts")
 
 
 def place_against(exchange: Exchange, row: Columns, loads: bool, limits: ExchangeLimits) -> Placement | None:
@@ -190,7 +138,7 @@ def place_against(exchange: Exchange, row: Columns, loads: bool, limits: Exchang
     With `loads` it is the vector of the loads, else of the stores. The vector of the other side is the longest
     part of the row that its threads hold.
     """
-    registers = exchange.store_register if loads else exchange.load_registers
+    registers = exchange.store_register if loads else exchange.load_register
     threads = exchange.store_threads if loads else exchange.load_threads
     span = f2.Echelon(registers)
     held = next((bit for bit, column in enumerate(row) if column not in span), len(row))
@@ -202,7 +150,8 @@ def place_against(exchange: Exchange, row: Columns, loads: bool, limits: Exchang
         if bits and not loads and limits.avoids_loads_of(bits):
             continue
         store, load = (row[:bits], row) if loads else (row, row[:bits])
-        for placement in _placed(exchange, store, load, rounds, limits):
+        placement = _placed(exchange, store, load, rounds, limits)
+        if placement is not None:
             return placement
     return None
 
@@ -211,7 +160,7 @@ def _attempts(exchange: Exchange, common: Columns, limits: ExchangeLimits) -> li
     """Pairs (store vector, load vector), fastest first; the pair of the common vector is always among them."""
     widest = limits.widest
     store_extra = _extra(exchange.store_register, exchange.store_threads, exchange.load_lane, common)
-    load_extra = _extra(exchange.near_registers, exchange.load_threads, exchange.store_lane, common)
+    load_extra = _extra(exchange.load_register, exchange.load_threads, exchange.store_lane, common)
     pairs = [(common, common)]
     # One side gains nothing from a vector of two elements of 8 bytes: it takes the same wavefronts, and moves
     # to make pairs of registers neighbours.
@@ -234,10 +183,10 @@ def _attempts(exchange: Exchange, common: Columns, limits: ExchangeLimits) -> li
 
 def shared_registers(exchange: Exchange) -> Columns:
     """Register columns of both sides that are independent of the threads of both, in source register order."""
-    loaded = f2.Echelon(exchange.load_registers)
+    loaded = f2.Echelon(exchange.load_register)
     common = (
         *(column for column in exchange.store_register if column in loaded),
-        *f2.intersection(exchange.store_register, exchange.load_registers),
+        *f2.intersection(exchange.store_register, exchange.load_register),
     )
     return f2.extend((*exchange.store_threads, *exchange.load_threads), common)
 
@@ -251,29 +200,8 @@ def _extra(registers: Columns, threads: Columns, other_lanes: Columns, common: C
 
 def _placed(
     exchange: Exchange, store: Columns, load: Columns, rounds: Columns, limits: ExchangeLimits
-) -> Iterator[Placement]:
-    """Yield placements for these vectors; none if a thread would split one or an access would conflict.
-
-    If loads read from other CTAs, the first placement puts lanes that read from the same CTA side by side,
-    since other CTAs' memory is read by sectors.
-    """
-    if exchange.is_far:
-        side_by_side = _swizzled(exchange, store, load, rounds, limits, exchange.lanes_of_one_rank)
-        if side_by_side is not None:
-            yield side_by_side
-    placement = _swizzled(exchange, store, load, rounds, limits, ())
-    if placement is not None:
-        yield placement
-
-
-def _swizzled(
-    exchange: Exchange,
-    store: Columns,
-    load: Columns,
-    rounds: Columns,
-    limits: ExchangeLimits,
-    side_by_side: Columns,
 ) -> Placement | None:
+    """The placement for these vectors; None if a thread would split one or an access would conflict."""
     element_bytes, target = limits.element_bytes, limits.target
     low = max(store, load, key=len)
     first, second = exchange.store_threads, exchange.load_threads
@@ -285,10 +213,9 @@ def _swizzled(
         rounds,
         rest,
         _side(STORE, store, exchange, element_bytes, target),
-        _side(LOAD, load, exchange, element_bytes, target, side_by_side),
+        _side(LOAD, load, exchange, element_bytes, target),
         word_bits,
         (*exchange.store_threads, *exchange.load_threads),
-        side_by_side,
     )
     if swizzle.conflicts > 1:
         return None
@@ -302,22 +229,12 @@ def _swizzled(
     return placement
 
 
-def _side(
-    kind: str,
-    vector: Columns,
-    exchange: Exchange,
-    element_bytes: int,
-    target: Target,
-    side_by_side: Columns = (),
-) -> Side:
+def _side(kind: str, vector: Columns, exchange: Exchange, element_bytes: int, target: Target) -> Side:
     lanes = exchange.load_lane if kind == LOAD else exchange.store_lane
     # What loads need here, the loads of the reverse need where this stores.
-    service = target.service(LOAD if target.serves_alike else kind, element_bytes << len(vector))
-    if not exchange.is_far:  # what comes from other CTAs comes by sectors
-        service = service.of(lanes)
+    service = target.service(LOAD if target.serves_alike else kind, element_bytes << len(vector)).of(lanes)
     banks = service.banks * target.bank_bytes // max(target.bank_bytes, element_bytes)
-    phase = f2.extend((), side_by_side)[: len(service.lanes)] if side_by_side else service.columns(lanes)
-    return Side(vector, phase, banks.bit_length() - 1)
+    return Side(vector, service.columns(lanes), banks.bit_length() - 1)
 
 
 def _side_time(kind: str, exchange: Exchange, vector_bits: int, limits: ExchangeLimits) -> float:
@@ -326,5 +243,5 @@ def _side_time(kind: str, exchange: Exchange, vector_bits: int, limits: Exchange
     lanes = exchange.load_lane if kind == LOAD else exchange.store_lane
     accesses = (1 << f2.rank(registers)) >> vector_bits
     service = limits.target.service(kind, limits.element_bytes << vector_bits)
-    phases = limits.target.lanes // (service if exchange.is_far else service.of(lanes)).count
+    phases = limits.target.lanes // service.of(lanes).count
     return accesses * (phases * limits.target.costs.wavefront + limits.target.costs.alu)

@@ -1,8 +1,7 @@
 """The choice of a lowering: planners in order, and the cost model if several have a plan.
 
 A no-op or a renaming of registers is taken at once. Inside a warp, shuffles and shared memory compete by
-modelled clocks. A conversion inside a CTA can always use shared memory; one that crosses CTAs can use the
-shared memory of the cluster, if the GPU has clusters.
+modelled clocks. A conversion inside a CTA can always use shared memory; one that crosses CTAs is Triton's.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -29,18 +27,13 @@ from triton_linear.lowering.planners.bound import LowerBound, least_cost
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, conversion
 from triton_linear.lowering.planners.exchange import work_of_exchange
 from triton_linear.lowering.planners.registers import plan_noop, plan_registers
-from triton_linear.lowering.planners.shared import (
-    plan_cta_shared,
-    plan_warp_shared,
-    plans_across_ctas,
-    with_ranks_as_warps,
-)
+from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle, work_of_shuffles
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 
-CROSSING = "source and destination differ in their block bits: the conversion crosses CTAs"
+CROSSING: Final = "source and destination differ in their block bits: the conversion crosses CTAs"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -64,8 +57,6 @@ def select(
     if reason := misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
-    if crosses_ctas(conv.src, conv.dst):
-        return _select_across_ctas(conv, element, situation)
     rejected: list[Rejected] = []
     for attempt in (plan_noop(conv), plan_registers(conv)):
         if not isinstance(attempt, Rejected):
@@ -107,45 +98,10 @@ def candidates(
         return ()
     conv = conversion(src, dst)
     limit = situation.scratch(1 << len(conv.src.warp))
-    if crosses_ctas(conv.src, conv.dst):
-        across = _select_across_ctas(conv, element, situation)
-        return () if across.plan is None else ((across.cost, across.plan),)
     at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
     plans = [planner(conv, element, target, limit) for planner in PLANNERS.values()]
     found, _ = _ranked(plans, conv, element, situation)
     return (*((cost(plan, element, target), plan) for plan in at_once), *found)
-
-
-def crosses_ctas(src: Hardware, dst: Hardware) -> bool:
-    """True if the CTAs of a cluster hold other parts of the tensor in `dst` than in `src`."""
-    return src.block != dst.block
-
-
-def _select_across_ctas(conv: Conversion, element: ElementType, situation: Situation) -> Selection:
-    """`select` for a conversion that changes block bits."""
-    target, limit = situation.gpu, situation.scratch(1 << len(conv.src.warp))
-    if not target.has_clusters:
-        return Selection(None, Cost(), (Rejected("any", f"{CROSSING}, and {target.name} has no clusters"),))
-    plans: list[Plan | Rejected] = []
-    near = with_ranks_as_warps(conv)
-    if near is not None and near.reach <= Reach.WARP:
-        renamed = plan_registers(near)
-        if isinstance(renamed, RegisterPlan):
-            return Selection(renamed, cost(renamed, element, target), ())
-        plans.append(_with_thread_bits(plan_shuffle(near, element, target), conv))
-    plans += plans_across_ctas(conv, element, target, limit)
-    ((best_cost, best), *losers), rejected = _ranked(plans, conv, element, situation)
-    rejected += [Rejected(lost.kind, _compared(lost_cost, best_cost)) for lost_cost, lost in losers]
-    return Selection(best, best_cost, tuple(rejected))
-
-
-def _with_thread_bits(plan: ShufflePlan | Rejected, conv: Conversion) -> ShufflePlan | Rejected:
-    """A plan for the warps of the whole cluster, numbered with the rank of their CTA in the high bits."""
-    return (
-        plan
-        if isinstance(plan, Rejected)
-        else replace(plan, thread_bits=len(conv.src.lane) + len(conv.src.warp))
-    )
 
 
 def _ranked(
@@ -232,4 +188,4 @@ def misfit(src: LinearLayout, dst: LinearLayout, target: Target) -> str | None:
     blocks = [layout.in_dim_size("block") if layout.has_in_dim("block") else 1 for layout in (src, dst)]
     if blocks[0] != blocks[1]:
         return f"the source layout has {blocks[0]} CTAs, the destination {blocks[1]}"
-    return None
+    return CROSSING if Hardware.of(src).block != Hardware.of(dst).block else None

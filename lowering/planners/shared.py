@@ -1,15 +1,7 @@
-"""Conversions through shared memory, inside a warp, a CTA or a cluster.
+"""Conversions through shared memory, inside a warp or a CTA.
 
 An exchange inside a warp gives every warp its own slice of the scratch and needs no CTA barrier. A destination
 warp bit then adds B(w) + A(w) to the loads, its difference from the data that the warp stored.
-
-In an exchange of a cluster, each CTA stores its elements to its own scratch, in the same layout, so that an
-element's address is (rank, offset). With C(x) = (r, l, w, b) for a destination index x, the element is in the
-memory of CTA b at the place of A(r, l, w, 0) = B(x) + A(0, 0, 0, b). Loads access other CTAs, and stores do
-not: an element is stored once and loaded several times if the destination holds copies, and each CTA needs to
-know its own place only. If C leaves b the own rank, for example because CTAs hold copies of each other, no
-other memory is read, and the exchange is one of the CTA, or, if C leaves w the own warp too, one inside each
-warp.
 
 Elements below 32 bits are stored and loaded in words only if registers of the source are registers of the
 destination as well. If too few are, lane bits and register bits are exchanged inside the warps: before the
@@ -27,13 +19,12 @@ from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import CLUSTER, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan.plans import Rejected, SharedPlan, ShufflePlan
 from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import (
     HARDWARE_DIMS,
     Conversion,
     Hardware,
-    Origin,
     Reach,
     between,
 )
@@ -42,14 +33,6 @@ from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.targets import Target
-
-__all__ = [
-    "plan_by_vectors",
-    "plan_cta_shared",
-    "plan_warp_shared",
-    "plans_across_ctas",
-    "with_ranks_as_warps",
-]
 
 
 def plan_warp_shared(
@@ -70,46 +53,11 @@ def plan_cta_shared(
     return _plan("cta", conv, element, target, scratch_limit)
 
 
-def plans_across_ctas(
-    conv: Conversion, element: ElementType, target: Target, scratch_limit: int
-) -> Iterator[SharedPlan]:
-    """Exchanges for a conversion that changes block bits, one at least: among all CTAs of the cluster, or, if
-    every CTA holds its own destination elements, among its warps, and inside each warp if that does too.
-
-    Requires: source and destination have the same number of CTAs.
-    """
-    near = with_ranks_as_warps(conv)
-    if near is not None and near.reach <= Reach.WARP:
-        yield _plan("warp", conv, element, target, scratch_limit >> len(conv.src.warp))
-        # An exchange of the CTA stores less if warps hold copies of each other.
-        if not (conv.src.warps_hold_copies or conv.dst.warps_hold_copies):
-            return
-    yield _plan(CLUSTER if near is None else "cta", conv, element, target, scratch_limit)
-
-
 def plan_by_vectors(conv: Conversion, scope: str, element: ElementType, target: Target) -> SharedPlan:
     """The exchange that stores source registers and loads destination registers without matrix accesses and
     shuffles."""
     exchange = _exchange(scope, conv.src, conv.dst)
     return next(exchange_plans(scope, exchange, element, target, target.scratch_limit(1 << len(conv.src.warp))))
-
-
-def with_ranks_as_warps(conv: Conversion) -> Conversion | None:
-    """A conversion inside each CTA that changes block bits, as a conversion with the rank of the CTA above the
-    number of the warp. None if some element comes from another CTA."""
-    if not _reads_own_cta(conv):
-        return None
-    sides = (replace(side, warp=(*side.warp, *side.block), block=()) for side in (conv.src, conv.dst))
-    return between(*sides)
-
-
-def _reads_own_cta(conv: Conversion) -> bool:
-    return not any(_changes_rank(*place) for place in conv.bits())
-
-
-def _changes_rank(name: str, bit: int, origin: Origin) -> bool:
-    """True if a destination bit changes the CTA that is loaded from to another than the own CTA."""
-    return origin.block != (1 << bit if name == "block" else 0)
 
 
 def _misfit(conv: Conversion, reach: Reach) -> str | None:
@@ -148,10 +96,7 @@ def _plan(scope: str, conv: Conversion, element: ElementType, target: Target, li
 
 
 def _exchange(scope: str, a: Hardware, b: Hardware) -> Exchange:
-    if a.block != b.block:
-        exchange = _cluster_exchange(a, b)
-    else:
-        exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
+    exchange = Exchange(a.register, a.lane, a.warp, b.register, b.lane, b.warp)
     return _inside_warps(exchange) if scope == "warp" else exchange
 
 
@@ -159,31 +104,6 @@ def _inside_warps(exchange: Exchange) -> Exchange:
     """An exchange each of whose warps loads what it has stored, through a slice of its own."""
     added = tuple(theirs ^ ours for theirs, ours in zip(exchange.load_warp, exchange.store_warp, strict=True))
     return replace(exchange, store_warp=(0,) * len(added), load_warp=added)
-
-
-def _cluster_exchange(a: Hardware, b: Hardware) -> Exchange:
-    """The exchange whose loads read from the CTAs that hold the elements."""
-    conv = between(a, b)
-
-    def near(columns: tuple[int, ...], origins: tuple[Origin, ...]) -> tuple[int, ...]:
-        return tuple(
-            column ^ f2.multiply_vector(a.block, origin.block)
-            for column, origin in zip(columns, origins, strict=True)
-        )
-
-    sides = ((b.register, conv.register), (b.lane, conv.lane), (b.warp, conv.warp), (b.block, conv.block))
-    registers, lanes, warps, blocks = (near(*side) for side in sides)
-    return Exchange(
-        a.register,
-        a.lane,
-        a.warp,
-        registers,
-        lanes,
-        warps,
-        blocks,
-        tuple(origin.block for origin in conv.register),
-        tuple(origin.block for origin in (*conv.lane, *conv.warp, *conv.block)),
-    )
 
 
 def _is_narrow(plan: SharedPlan) -> bool:

@@ -69,13 +69,11 @@ def optimal_swizzle(
     load: Side,
     word_bits: int,
     order: Columns = (),
-    first: Columns = (),
 ) -> Swizzle:
     """A swizzle for these sides with the fewest conflicts of all whose banks and segments are sums of `rest`.
 
-    `word_bits`: address bits within a bank word, in elements. `first`: columns that words and wavefronts are
-    made of before all others, in this order, if possible. The bits of a bank have any order; here the columns
-    of the store's phase come first, then those of `order`.
+    `word_bits`: address bits within a bank word, in elements. The bits of a bank have any order; here the
+    columns of the store's phase come first, then those of `order`.
 
     Requires: one vector is a prefix of the other; `rest` completes the wider and `rounds` to a basis.
     Ensures: no conflicts if the vectors are equal.
@@ -84,7 +82,7 @@ def optimal_swizzle(
     filler: Columns = ()
     if word_bits > len(low):
         shared_lanes = f2.intersection(store.phase, load.phase)
-        lanes_first = (*first, *shared_lanes, *store.phase, *load.phase, *rest)
+        lanes_first = (*shared_lanes, *store.phase, *load.phase, *rest)
         filler = _within(rest, low, lanes_first)[: word_bits - len(low)]
     inside, words = (*low[:word_bits], *filler), low[word_bits:]
     free = f2.extend(filler, rest)
@@ -100,10 +98,9 @@ def optimal_swizzle(
     count = max(0, len(free) - max(0, bank_bits - len(words)))
     segment = (*sums, *outside, *conflicting)[:count]
     spans = (store_span, load_span) if store.bank_bits <= load.bank_bits else (load_span, store_span)
-    near = _within(free, (), first)
-    bank = f2.extend((*inside, *words, *segment), (*near, *spans[0], *spans[1], *free))
+    bank = f2.extend((*inside, *words, *segment), (*spans[0], *spans[1], *free))
     if store.bank_bits == load.bank_bits:
-        bank = _in_order(bank, (*near, *store.phase, *order))
+        bank = _in_order(bank, (*store.phase, *order))
     conflicts = [
         _conflicts(side, inside, (*segment, *bank[max(0, side.bank_bits - len(words)) :]))
         for side in (store, load)

@@ -10,10 +10,6 @@ that some thread stored there. M is found by elimination of the pairs (address, 
 of the stores of thread 0. There is no M if pairs with the same sum of addresses have different sums of
 elements. No plan needs an M that is not linear; such a plan is not proved.
 
-In a cluster the address has the rank of a CTA above its bits: for a store the own rank, for a load the rank
-that the plan gives. So M covers the memory of all CTAs. Thread numbers have the rank above the warp above the
-lane.
-
 An exchange inside warps has no barrier between them. The warp must then be a function of the address, the same
 for the stores and the loads of all rounds.
 """
@@ -27,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from triton_linear.dialect.dimensions import fields
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import CLUSTER, Index, MemorySide, SharedPlan
+from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.prove.words import Refuted, Word, packed, run_words, words_at
 from triton_linear.lowering.target.targets import Target
@@ -49,18 +45,11 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """The bits of a thread's number in its cluster (the lane lowest, the CTA highest), and the tensor's
-    dimensions."""
+    """The bits of a thread's number in its CTA (the lane lowest), and the tensor's dimensions."""
 
     lane_bits: int
     bits: int
     tensor: tuple[tuple[str, int], ...]
-    cta_bits: int = 0
-
-    @property
-    def own_bits(self) -> int:
-        """Bits of a thread's number in its CTA."""
-        return self.bits - self.cta_bits
 
     @property
     def element_bits(self) -> int:
@@ -72,17 +61,14 @@ class Threads:
         return str(tuple(flattened >> position & mask for position, mask in fields(self.tensor)))
 
     def thread(self, number: int) -> str:
-        """The text of a thread: its lane, its warp and, in a cluster, its CTA."""
-        warps = (1 << self.own_bits - self.lane_bits) - 1
-        lane, warp = number & (1 << self.lane_bits) - 1, number >> self.lane_bits & warps
-        cta = f" of CTA {number >> self.own_bits}" if self.cta_bits else ""
-        return f"lane {lane} of warp {warp}{cta}"
+        """The text of a thread: its lane and its warp."""
+        return f"lane {number & (1 << self.lane_bits) - 1} of warp {number >> self.lane_bits}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
     """The addresses of one side: the xor of columns[j] over the set bits j of the thread, of the offset of the
-    access, and of positions[p] for its element p. The rank of the CTA stands above the bits of its memory."""
+    access, and of positions[p] for its element p."""
 
     columns: tuple[int, ...]
     positions: tuple[int, ...]
@@ -96,23 +82,17 @@ def words_after_exchange(
     Raises Refuted if an address is outside the scratch or misaligned, if a warp accesses the part of another,
     or if a loaded value is not known.
     """
-    if plan.index is not None:
-        raise Refuted("the loads of a conversion have no index")
-    slots, rounds = plan.per_word, values_loaded(plan, words, functions, threads, target)
+    slots, rounds = plan.per_word, _values_loaded(plan, words, functions, threads, target)
     loaded = [word for accesses in rounds for values in accesses for word in packed(values, slots)]
     loading = loaded_words(plan)
-    run_words(functions, loading.steps, loaded, slots, threads.lane_bits, threads.bits, threads.own_bits)
+    run_words(functions, loading.steps, loaded, slots, threads.lane_bits, threads.bits)
     return words_at(loaded, loading.outputs)
 
 
-def values_loaded(
+def _values_loaded(
     plan: SharedPlan, words: list[Word], functions: ThreadFunctions, threads: Threads, target: Target
 ) -> list[list[list[Value | None]]]:
-    """The values that each load brings, by round and access; raises Refuted as `words_after_exchange`.
-
-    The bits of an index stand above those of a thread's number: what a thread loads for an index is what
-    another thread would load.
-    """
+    """The values that each load brings, by round and access; raises Refuted as `words_after_exchange`."""
     _check_shape(plan, threads)
     store, load = (_addresses(plan, side, name, threads, target) for side, name in _sides(plan))
     if plan.scope == "warp":
@@ -121,7 +101,7 @@ def values_loaded(
     if storing.given != len(words):
         raise Refuted(f"the exchange takes {storing.given} words, there are {len(words)}")
     made = list(words)
-    run_words(functions, storing.steps, made, slots, threads.lane_bits, threads.bits, threads.own_bits)
+    run_words(functions, storing.steps, made, slots, threads.lane_bits, threads.bits)
     memory = _Memory(plan, store, threads)
     for round_, (accesses, numbers) in enumerate(zip(plan.store.rounds, storing.words, strict=True)):
         for access, needed in zip(accesses, numbers, strict=True):
@@ -133,12 +113,8 @@ def values_loaded(
     def value(element: int | None) -> Value | None:
         return None if element is None else (element, form)
 
-    ranks = [[0] * len(accesses) for accesses in plan.load.rounds] if plan.ranks is None else plan.ranks.loads
     return [
-        [
-            list(map(value, loads.elements(round_, access.offset | far << _rank_shift(plan))))
-            for access, far in zip(accesses, ranks[round_], strict=True)
-        ]
+        [list(map(value, loads.elements(round_, access.offset))) for access in accesses]
         for round_, accesses in enumerate(plan.load.rounds)
     ]
 
@@ -148,42 +124,15 @@ def _sides(plan: SharedPlan) -> Iterator[tuple[MemorySide, str]]:
     yield plan.load, "load"
 
 
-def _rank_shift(plan: SharedPlan) -> int:
-    """The bit of an address at which the rank of a CTA begins."""
-    return plan.scratch_bytes.bit_length()
-
-
-def _check_ranks(plan: SharedPlan, threads: Threads) -> None:
-    if (plan.ranks is not None) != (plan.scope == CLUSTER):
-        raise Refuted(f"scope '{plan.scope}' {'has' if plan.ranks else 'lacks'} CTAs to load from")
-    if any(plan.store.columns[threads.own_bits :]) or any(mask >> threads.own_bits for mask in plan.split):
-        raise Refuted("what is stored where depends on the CTA")
-    by_index = () if plan.index is None else plan.index.ranks
-    if plan.ranks is None:
-        if any(by_index):
-            raise Refuted("an index names other CTAs, and no load reads from them")
-        return
-    if list(map(len, plan.ranks.loads)) != list(map(len, plan.load.rounds)):
-        raise Refuted("there is no CTA for every load")
-    named = (*plan.ranks.columns, *by_index, *(rank for ranks in plan.ranks.loads for rank in ranks))
-    if any(rank >> threads.cta_bits for rank in named) or len(plan.ranks.columns) > threads.bits:
-        raise Refuted(f"a load is from a CTA that a cluster of {1 << threads.cta_bits} does not have")
-    if plan.load.matrix:
-        raise Refuted("matrix loads know no other CTA")
-
-
 def _check_shape(plan: SharedPlan, threads: Threads) -> None:
-    if plan.scope not in ("warp", "cta", CLUSTER):
+    if plan.scope not in ("warp", "cta"):
         raise Refuted(f"scope '{plan.scope}' has no barrier")
-    _check_ranks(plan, threads)
     if len(plan.store.rounds) != len(plan.load.rounds):
         raise Refuted(f"{len(plan.store.rounds)} rounds are stored and {len(plan.load.rounds)} loaded")
     if plan.store.choices != len(plan.split) or plan.load.choices:
         raise Refuted(
             f"a thread stores one of 2^{plan.store.choices} alternatives, {len(plan.split)} bits choose"
         )
-    if plan.index is not None:
-        _check_index(plan, plan.index, threads)
     if any(mask >> threads.bits for mask in plan.split):
         raise Refuted("alternatives are chosen by bits that a thread number does not have")
     width = plan.store.slots << plan.store.choices
@@ -203,20 +152,6 @@ def _check_shape(plan: SharedPlan, threads: Threads) -> None:
             raise Refuted(f"no load has the place {place}")
 
 
-def _check_index(plan: SharedPlan, index: Index, threads: Threads) -> None:
-    if len(plan.store.columns) != threads.own_bits:
-        raise Refuted(
-            f"stores go by {len(plan.store.columns)} bits of a thread number, a CTA has {threads.own_bits}"
-        )
-    if plan.load.slots != 1 or plan.load.matrix or plan.before is not None or plan.after is not None:
-        raise Refuted("a load by an index brings one element")
-    if len(index.ranks) != len(index.columns):
-        raise Refuted("there is no CTA for every bit of an index")
-    asked = [access.registers for accesses in plan.load.rounds for access in accesses]
-    if not all(len(named) == 1 and 0 <= named[0] < len(plan.outputs) for named in asked):
-        raise Refuted(f"a load goes by an index in another register than one of {len(plan.outputs)}")
-
-
 def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, target: Target) -> _Addresses:
     """The addresses of one side; raises Refuted if one is misaligned or outside the scratch."""
     size, width = plan.element_bytes, side.slots * plan.element_bytes
@@ -232,17 +167,15 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         covered = aligned = width
         if width != side.access_bytes or width & (width - 1) or width > target.max_access_bytes:
             raise Refuted(f"no {name} moves {side.slots} elements of {size} bytes as {side.access_bytes} bytes")
-    by_index = plan.index.columns if plan.index is not None and name == "load" else ()
     reached = 0
-    for address in (*columns, *by_index, *(access.offset for accesses in side.rounds for access in accesses)):
+    for address in (*columns, *(access.offset for accesses in side.rounds for access in accesses)):
         if address < 0 or address % aligned:
             raise Refuted(f"{name} address {address:#x} is no multiple of {aligned}")
         reached |= address
     if reached + covered > plan.scratch_bytes:
         raise Refuted(f"a {name} reaches byte {reached + covered - 1} of {plan.scratch_bytes}")
-    ranks = _rank_columns(plan, name, threads)
     if not side.matrix:
-        return _Addresses(_with_ranks((*columns, *by_index), ranks), tuple(range(0, width, size)))
+        return _Addresses(columns, tuple(range(0, width, size)))
     of_lanes, steps = _spread(side.matrix, columns)
     unit = _UNITS[side.matrix]
     inside = [size << bit for bit in range((unit // size).bit_length() - 1)]
@@ -250,23 +183,7 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
     for step in (*inside, *steps):
         if len(positions) < side.slots:
             positions += [position ^ step for position in positions]
-    return _Addresses(_with_ranks((*of_lanes, *columns[threads.lane_bits :]), ranks), tuple(positions))
-
-
-def _rank_columns(plan: SharedPlan, name: str, threads: Threads) -> tuple[int, ...]:
-    """For each bit of a thread's number, and for loads of an index, its summand to the rank of the accessed
-    CTA, at its place in an address."""
-    if name == "load" and plan.ranks is not None:
-        ranks = (*plan.ranks.columns, *((0,) * (threads.bits - len(plan.ranks.columns))))
-    else:
-        ranks = (*((0,) * threads.own_bits), *(1 << bit for bit in range(threads.cta_bits)))
-    if name == "load" and plan.index is not None:
-        ranks = (*ranks, *plan.index.ranks)
-    return tuple(rank << _rank_shift(plan) for rank in ranks)
-
-
-def _with_ranks(columns: Sequence[int], ranks: Sequence[int]) -> tuple[int, ...]:
-    return tuple(column | rank for column, rank in zip(columns, ranks, strict=True))
+    return _Addresses((*of_lanes, *columns[threads.lane_bits :]), tuple(positions))
 
 
 def _moves(side: MemorySide, size: int, lane_bits: int) -> bool:
@@ -302,7 +219,7 @@ def _spread(name: str, columns: Sequence[int]) -> tuple[list[int], list[int]]:
 def _check_warps_apart(plan: SharedPlan, sides: Sequence[_Addresses], threads: Threads) -> None:
     """Raises Refuted unless every address is accessed by one warp only."""
     # The address of thread 0 has a bit of its own, so that the map may be affine.
-    origin, width = _rank_shift(plan) + threads.cta_bits, threads.bits - threads.lane_bits
+    origin, width = plan.scratch_bytes.bit_length(), threads.bits - threads.lane_bits
     pivots: dict[int, int] = {}
     for side, addresses in zip((plan.store, plan.load), sides, strict=True):
         warps = [1 << bit >> threads.lane_bits for bit in range(threads.bits)]
@@ -326,7 +243,7 @@ class _Memory:
         self._store, self.threads = store, threads
         self._width = threads.element_bits
         self._bits = threads.bits
-        self._round = _rank_shift(plan) + threads.cta_bits
+        self._round = plan.scratch_bytes.bit_length()
         self._pivots: dict[int, int] = {}
         self._form: int | None = None
         self.spanned = _echelon(store.columns)
@@ -391,8 +308,7 @@ class _Loads:
         for bit, address in enumerate(load.columns):
             element = memory.element(address)
             if element is None:
-                bits = memory.threads.bits
-                who = memory.threads.thread(1 << bit) if bit < bits else f"index {1 << bit - bits}"
+                who = memory.threads.thread(1 << bit)
                 raise Refuted(f"{who} loads {address:#x} away from lane 0 of warp 0, where nobody stores")
             self.columns.append(element)
         # Every thread loads a stored address if the stores fill the whole coset that the threads access.

@@ -1,8 +1,7 @@
 """The proof of a gather's plan, for all indices.
 
-By shuffles, every place is affine in the bits of index and thread. So for every register of the result it is
-enough to check the case without set bits and the cases with one set bit. Through shared memory the proof is
-that of an exchange (`exchange`), where the bits of the index count as further bits of the loading thread.
+Every place is affine in the bits of index and thread. So for every register of the result it is enough to check
+the case without set bits and the cases with one set bit.
 """
 
 from __future__ import annotations
@@ -14,13 +13,7 @@ from collections.abc import Sequence
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan
-from triton_linear.lowering.plan.plans import Index, SharedPlan
-from triton_linear.lowering.prove.exchange import Threads, values_loaded
-from triton_linear.lowering.prove.functions import ThreadFunctions
-from triton_linear.lowering.prove.words import Refuted, packed
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.plan.gathers import GatherPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +41,8 @@ class _Columns:
         return cls(*found)
 
 
-def refuted_gather(
-    plan: AnyGatherPlan, src: LinearLayout, index: LinearLayout, axis: int, element: ElementType, target: Target
-) -> str | None:
+def refuted_gather(plan: GatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
     """The reason why `plan` is not the gather of these layouts; None if it is."""
-    if isinstance(plan, GatherPlan):
-        return _refuted_shuffles(plan, src, index, axis)
-    if plan.index is None:
-        return "its loads have no index"
-    try:
-        _prove_memory(plan, plan.index, src, index, axis, element, target)
-    except Refuted as reason:
-        return str(reason)
-    return None
-
-
-def _refuted_shuffles(plan: GatherPlan, src: LinearLayout, index: LinearLayout, axis: int) -> str | None:
     sizes = [size for _, size in src.out_dims]
     held, beside = _Columns.of(src, sizes), _Columns.of(index, sizes, axis)
     start = sum(size.bit_length() - 1 for size in sizes[:axis])
@@ -98,49 +77,3 @@ def _refuted_shuffles(plan: GatherPlan, src: LinearLayout, index: LinearLayout, 
                 place = f"register {register} of thread {thread}"
                 return f"{place} takes element {found} for index {number}, not {asked}"
     return None
-
-
-def _prove_memory(
-    plan: SharedPlan,
-    asked: Index,
-    src: LinearLayout,
-    index: LinearLayout,
-    axis: int,
-    element: ElementType,
-    target: Target,
-) -> None:
-    """A gather is a conversion to the layout of the index, without its coordinate on the axis, whose loads add
-    the index: the proof is that of an exchange, with the bits of the index above those of a thread's number.
-
-    Raises Refuted."""
-    sizes = [size for _, size in src.out_dims]
-    held, beside = _Columns.of(src, sizes), _Columns.of(index, sizes, axis)
-    start = sum(size.bit_length() - 1 for size in sizes[:axis])
-    bits = sizes[axis].bit_length() - 1
-    elements = f2.sums(_Columns.of(index, [size for _, size in index.out_dims]).register)
-    of_held, of_beside = ((*side.lane, *side.warp, *side.block) for side in (held, beside))
-    if len(asked.columns) != bits or len(of_held) != len(of_beside) or len(held.block) != len(beside.block):
-        raise Refuted("it is for another tensor")
-    if len(plan.outputs) != len(elements) or plan.source_registers != 1 << len(held.register):
-        raise Refuted("it has other registers")
-    if plan.element_bytes != element.memory_bytes:
-        raise Refuted(f"elements of {plan.element_bytes} bytes, {element.name} has {element.memory_bytes}")
-    functions = ThreadFunctions()
-    threads = Threads(len(held.lane), len(of_held), src.out_dims, len(held.block))
-    form = functions.affine(0, of_held)[1]
-    given = packed([(value, form) for value in f2.sums(held.register)], plan.per_word)
-    loaded = values_loaded(plan, given, functions, threads, target)
-    form = functions.affine(0, (*of_beside, *(1 << start + bit for bit in range(bits))))[1]
-    for register, (round_, number, _) in enumerate(plan.outputs):
-        (taken,) = plan.load.rounds[round_][number].registers
-        if elements[register] != elements[taken]:
-            raise Refuted(f"register {register} goes by the index in register {taken}")
-        (value,) = loaded[round_][number]
-        if value is None:
-            raise Refuted(f"register {register} loads, for some index, what nobody stores")
-        due = f2.multiply_vector(beside.register, register), form
-        where = functions.difference(value, due)
-        if where is not None:
-            got, right = (threads.element(functions.at(one, where)) for one in (value, due))
-            place = f"register {register} of {threads.thread(where & (1 << threads.bits) - 1)}"
-            raise Refuted(f"{place} loads element {got} for index {where >> threads.bits}, not {right}")

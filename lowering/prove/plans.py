@@ -3,13 +3,13 @@
 The proof follows a plan from the source layout, with the values of each register in all threads at once
 (`functions`), and compares the result with the destination layout. It enumerates no threads and runs no code,
 so that it takes well under a millisecond for most plans and runs in every compile. It shares no code with the
-planners: it reads the two layouts, the plan, and the programs that emission will write for it.
+planners: it reads the two layouts, the plan, and the programs that emission will write for it. CTAs of a
+cluster are alike: what each holds differs from the others in the same summand on both sides.
 
-It proves, for every register of every thread of all CTAs of a cluster: the register holds its element, also if
-there are copies; no undefined value is used; words, slots and lanes that steps name exist; addresses of shared
-memory are inside the scratch and aligned for their access; two stores to one address in one round store the
-same element; a loaded address was stored to in the same round; warps without a barrier between them have no
-byte in common.
+It proves, for every register of every thread: the register holds its element, also if there are copies; no
+undefined value is used; words, slots and lanes that steps name exist; addresses of shared memory are inside the
+scratch and aligned for their access; two stores to one address in one round store the same element; a loaded
+address was stored to in the same round; warps without a barrier between them have no byte in common.
 
 It does not prove the emitted code, which the interpreter runs in the tests and in `triton-linear verify`, nor
 its barriers, whose places are not part of a plan, nor the output of LLVM and ptxas.
@@ -63,15 +63,17 @@ def _columns(layout: LinearLayout, dim: str) -> Columns:
 def _prove(plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target) -> None:
     if src.out_dims != dst.out_dims:
         raise Refuted(f"the tensors differ: {src.out_dims} and {dst.out_dims}")
-    for dim in (LANE, WARP, BLOCK):
+    for dim in (LANE, WARP):
         if len(_columns(src, dim)) != len(_columns(dst, dim)):
             raise Refuted(f"source and destination have unlike many {dim}s")
     if 1 << len(_columns(src, LANE)) != target.lanes:
         raise Refuted(
             f"the layouts have {1 << len(_columns(src, LANE))} lanes, {target.name} has {target.lanes}"
         )
-    lane_bits, warp_bits, cta_bits = (len(_columns(src, dim)) for dim in (LANE, WARP, BLOCK))
-    threads = Threads(lane_bits, lane_bits + warp_bits + cta_bits, src.out_dims, cta_bits)
+    if _columns(src, BLOCK) != _columns(dst, BLOCK):
+        raise Refuted("source and destination differ in their block bits")
+    lane_bits, warp_bits = (len(_columns(src, dim)) for dim in (LANE, WARP))
+    threads = Threads(lane_bits, lane_bits + warp_bits, src.out_dims)
     functions = ThreadFunctions()
     given, wanted = (_layout_values(layout, functions) for layout in (src, dst))
     arrived = _destination_values(plan, given, element, functions, threads, target)
@@ -83,7 +85,7 @@ def _prove(plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementTyp
 
 def _layout_values(layout: LinearLayout, functions: ThreadFunctions) -> list[Value | None]:
     """The values of the registers of a layout."""
-    threads = (*_columns(layout, LANE), *_columns(layout, WARP), *_columns(layout, BLOCK))
+    threads = (*_columns(layout, LANE), *_columns(layout, WARP))
     _, form = functions.affine(0, threads)
     elements = [0]
     for column in _columns(layout, REGISTER):
@@ -129,12 +131,7 @@ def _after_stage(
     if isinstance(stage, ShufflePlan):
         if stage.slots != slots:
             raise Refuted(f"words of {stage.slots} registers, {element.name} has {slots} in each")
-        if stage.thread_bits not in (0, threads.own_bits):
-            raise Refuted(
-                f"the CTA's rank is above {stage.thread_bits} bits of the thread, not {threads.own_bits}"
-            )
-        seen = threads.bits if stage.thread_bits else threads.own_bits
-        run_words(functions, stage.steps, words, slots, threads.lane_bits, threads.bits, seen)
+        run_words(functions, stage.steps, words, slots, threads.lane_bits, threads.bits)
         made, count = words_at(words, stage.outputs), stage.destination_registers
     else:
         if stage.element_bytes != element.memory_bytes:

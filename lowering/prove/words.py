@@ -28,15 +28,12 @@ def run_words(
     slots: int,
     lane_bits: int,
     thread_bits: int,
-    seen: int,
 ) -> None:
-    """Append the word of every step to `words`. Steps may depend on the lowest `seen` bits of the thread
-    number.
-    """
+    """Append the word of every step to `words`."""
     for number, step in enumerate(steps):
         asked = (max(step.masks, default=0),) if isinstance(step, Pick) else ()
         columns = (step.lane_columns or ()) if isinstance(step, Shuffle) else ()
-        if len(columns) > seen or any(mask >> seen for mask in asked):
+        if len(columns) > thread_bits or any(mask >> thread_bits for mask in asked):
             raise Refuted(f"step {number} asks for bits that a thread number does not have")
         if isinstance(step, Shuffle):
             words.append(_shuffled(functions, step, words, lane_bits, thread_bits, number))

@@ -58,9 +58,6 @@ class InstructionCosts:
     meeting: what a barrier takes for each warp that comes to it with loads in flight, because all warps wait
     for the slowest and none begins the next iteration of a loop early.
     float_alu: one addition or multiplication of 32-bit floats.
-    far_sector: each sector of 32 bytes that a warp's lanes load from the shared memory of another CTA.
-    cluster_fence: what a barrier of a cluster takes a warp more where it orders all memory, as Triton's does,
-    than where it orders shared memory.
     """
 
     shuffle: float
@@ -79,8 +76,6 @@ class InstructionCosts:
     alone_beside: float = 0.3
     meeting: float = 4.0
     float_alu: float = 0.25
-    far_sector: float = 0.0
-    cluster_fence: float = 0.0
 
     @property
     def word(self) -> float:
@@ -88,16 +83,16 @@ class InstructionCosts:
         load, and two permutes on each side."""
         return 2 * self.wavefront + 4 * self.alu
 
-    def clocks(self, memory: float, alu: float, beside: float = 0, far: float = 0) -> float:
+    def clocks(self, memory: float, alu: float, beside: float = 0) -> float:
         """Clocks that four pipes take together.
 
         memory: clocks of the shuffle and shared-memory pipe. alu: selects and permutes. beside: replacements,
-        on a pipe of their own. far: clocks of the network between the multiprocessors of a cluster.
+        on a pipe of their own.
 
         Pipes that work at the same time delay each other a little, and most if they are equally busy. The cubic
         norm is within 10 % of what bench/conversions measures.
         """
-        cubes = memory**3 + (alu * self.alu) ** 3 + (beside * self.alu) ** 3 + far**3
+        cubes = memory**3 + (alu * self.alu) ** 3 + (beside * self.alu) ** 3
         return float(cubes ** (1 / 3))
 
 
@@ -169,11 +164,6 @@ class Target:
             if (value := getattr(self.policy, entry.name)) != getattr(usual.policy, entry.name)
         ]
         return f"{self.name}{{{','.join(others)}}}" if others else self.name
-
-    @property
-    def has_clusters(self) -> bool:
-        """True if CTAs of a cluster can load from each other's shared memory."""
-        return self.vendor == "nvidia" and int(self.name.removeprefix("cuda:")) >= _FIRST_WITH_CLUSTERS
 
     @property
     def shuffles_in_segments(self) -> bool:
@@ -262,10 +252,7 @@ def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[st
 # These costs were fitted to the round trips of bench/conversions on an H200. A barrier of 4 warps takes 8
 # clocks, 2 for each warp, while other CTAs fill in, and Triton puts one of its own before some exchanges.
 # `meeting` was fitted to row softmax plus transpose: the conversion of 16 warps in its loop takes 184 clocks,
-# 128 of them the exchange itself. `far_sector` was fitted to bench.gpu_random --clusters on an H100: 300
-# conversions, each by stock Triton and by plans chosen without `far_sector`; the mean error is 15 %.
-# `cluster_fence` is the mean of what 153 reductions took less without that fence on an H200, for each barrier
-# and warp; of 50 conversions on an H100 it is 32.
+# 128 of them the exchange itself.
 _NVIDIA = InstructionCosts(
     **measured(H200),
     cta_barrier=3.0,
@@ -274,8 +261,6 @@ _NVIDIA = InstructionCosts(
     memory_wait=26.0,
     barrier_wait=10.0,
     select_wait=24.0,
-    far_sector=3.8,
-    cluster_fence=14.0,
 )
 _AMD = InstructionCosts(
     shuffle=2.0,
@@ -315,9 +300,6 @@ _RDNA = InstructionCosts(
 
 _MEASURED = {"cuda:90": "NVIDIA H200"}
 """The GPU on which the costs of a target were measured, by target; targets without measurements are absent."""
-
-_FIRST_WITH_CLUSTERS = 90
-"""The first compute capability whose CTAs come in clusters (PTX ISA, `mapa`)."""
 
 
 def _make(name: str, gpu: Gpu) -> Target:

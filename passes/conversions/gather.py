@@ -19,26 +19,24 @@ from triton_linear.dialect.mlir_adapter import (
     Value,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
-from triton_linear.lowering.gather.select import cost_of, select_gather, stock_cost
+from triton_linear.lowering.gather.costs import cost_of, stock_cost
+from triton_linear.lowering.gather.shuffles import plan_gather
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.gathers import AnyGatherPlan
-from triton_linear.lowering.plan.plans import Cost, Rejected, SharedPlan, meets_warps
+from triton_linear.lowering.plan.gathers import GatherPlan
+from triton_linear.lowering.plan.plans import Cost, Rejected
 from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.flow import maker
-from triton_linear.passes.analysis.partial import CALLS, PartialCode
+from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.declare import Declarations
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.building import made
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import (
-    UNORDERED,
     Planning,
-    ctas_of,
     exact_field,
     function_of,
     warps_of,
@@ -60,7 +58,7 @@ class _Way:
     source: Value
     index: Value
     spared: tuple[Operation, ...]
-    plan: AnyGatherPlan
+    plan: GatherPlan
     cost: Cost
 
 
@@ -72,9 +70,9 @@ class LowerGathers(Planning):
     model has it no slower than Triton's own. It takes source and index as they are before conversions, where
     these serve nothing else and all of it is cheaper so, what becomes of the result included: that has the
     layout of the index, and is converted for those who want another. Every other gather is left to Triton, with
-    a remark: its layouts are not known, it goes through memory in a cluster with a release that does not order
-    that (`CLUSTERS_ORDERED`), it costs more, it takes accumulators of `wgmma`, it is in a
-    function that a warp-specialised region calls, or it is there so that copies become alike (`ll.agree`).
+    a remark: its layouts are not known, an index asks for what another warp holds, it costs more, it takes
+    accumulators of `wgmma`, it is in a function that a warp-specialised region calls, or it is there so that
+    copies become alike (`ll.agree`).
 
     Requires: nothing.
     Ensures: every gather that is left has `ll.stock`, the reason.
@@ -99,7 +97,7 @@ class LowerGathers(Planning):
         if situation is None:
             return False
         partial, raw = PartialCode.find(ops), accumulators(ops)
-        choice = _Choice(situation, partial, ctas_of(op), warps_of(op))
+        choice = _Choice(situation, warps_of(op))
         held = KeptBits.of(op, pass_, exact=self.exact).held
         stubs = _Stubs(Declarations.of(op, ops), choice, pass_.plans)
         left: list[DecidedGather] = []
@@ -134,8 +132,6 @@ class _Choice:
     """Decides about gathers of one module."""
 
     situation: Situation
-    partial: PartialCode
-    ctas: int
     warps: int
     table: LayoutTable = field(default_factory=LayoutTable)
 
@@ -182,12 +178,9 @@ class _Choice:
                 continue
             held, asked = layouts
             element = element_of(source.type)
-            plan = select_gather(held, asked, axis, element, self.situation)
+            plan = plan_gather(held, asked, axis, element, self.situation.gpu)
             if isinstance(plan, Rejected):
                 reasons.append(plan.reason)
-                continue
-            if (reason := self.unfit(gather, plan)) is not None:
-                reasons.append(reason)
                 continue
             cost = cost_of(plan, element, self.situation.gpu, _warps(held))
             whole = self.together(gather, source, index, cost)
@@ -195,14 +188,6 @@ class _Choice:
                 pairs = zip(own, (source, index), strict=True)
                 spared = tuple(value.owner.operation for value, mine in pairs if value != mine)
                 yield _Way(source, index, spared, plan, whole)
-
-    def unfit(self, gather: Operation, plan: AnyGatherPlan) -> str | None:
-        """Why a gather cannot have this plan where it is; None if it can."""
-        if self.partial.calls and meets_warps(plan):
-            return CALLS
-        if isinstance(plan, SharedPlan) and self.ctas > 1 and self.situation.release not in CLUSTERS_ORDERED:
-            return UNORDERED.format(self.ctas)
-        return None
 
     def origins(self, value: Value) -> list[Value]:
         """An operand, and what it was converted from for this gather alone."""
@@ -302,9 +287,6 @@ class _Stubs:
             ll.AXIS: f"{axis} : i32",
             ll.GATHER: StringAttr.get(way.plan.kind, gather.context),
         }
-        limit = self.choice.situation.scratch_limit
-        if limit is not None:
-            attributes[ll.SCRATCH_LIMIT] = f"{limit} : i64"
         types = [source, index], result
         name = self.declarations.declare(GATHER_PREFIX, len(self.known), types, attributes, gather)
         element, index_element = map(element_type, names)

@@ -11,7 +11,6 @@ from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr,
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
 from triton_linear.lowering.plan.plans import (
-    CLUSTER,
     NoOpPlan,
     Plan,
     Selection,
@@ -63,7 +62,7 @@ class SelectLowering(Planning):
     Every `ttg.convert_layout` gets `ll.plan`: the kind of the cheapest plan for the target, the figures of its
     cost, and the planners that were passed over with the basis vectors that did not fit. A conversion that
     cannot be ours gets `ll.stock` instead, the reason why it is left to Triton, and a remark that says so: its
-    layouts are not known, it crosses CTAs of a GPU without clusters, it is in a function that a
+    layouts are not known, it crosses CTAs, it is in a function that a
     warp-specialised region calls, it leads to an address or a mask of which Triton's axis analysis may
     know more than can be handed on, or it takes accumulators of `wgmma` with another sign
     (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
@@ -161,12 +160,8 @@ class SelectLowering(Planning):
 
 
 def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, table: LayoutTable) -> int:
-    """How many instructions a plan inside a CTA takes more than Triton's way with bytes as they are."""
-    if not isinstance(plan, SharedPlan | ShufflePlan):
-        return 0
-    if isinstance(plan, SharedPlan) and (plan.scope == CLUSTER):
-        return 0
-    if not moves_predicates(conversion):
+    """How many instructions a plan takes more than Triton's way with bytes as they are."""
+    if not isinstance(plan, SharedPlan | ShufflePlan) or not moves_predicates(conversion):
         return 0
     source = conversion.operands[0].type
     sides = table.both(source, conversion.results[0].type)

@@ -13,7 +13,7 @@ from typing import Final
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.lowering.gather.select import select_gather
+from triton_linear.lowering.gather.shuffles import plan_gather
 from triton_linear.lowering.plan.element import ElementType, element_type
 from triton_linear.lowering.plan.plans import FREE, FreePlan, Plan, Rejected, meets_warps
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
@@ -57,7 +57,7 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
 def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
     if isinstance(stub, GatherStub):
-        reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis, stub.element, target)
+        reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis)
     elif isinstance(stub.plan, FreePlan):  # gives garbage on purpose
         reason = None
     else:
@@ -71,19 +71,12 @@ def with_limit(stub: Stub, situation: Situation, *, all_warps: bool) -> Stub:
 
     `all_warps`: True if the new plan may use barriers of the whole CTA even if the stub's own plan does not.
     """
-    if not stub.plan.scratch_bytes:
+    if isinstance(stub, GatherStub) or not stub.plan.scratch_bytes:
         return stub
-    smaller: Stub
-    if isinstance(stub, GatherStub):
-        gather = select_gather(stub.source, stub.index, stub.axis, stub.element, situation)
-        if isinstance(gather, Rejected):
-            return stub
-        smaller = replace(stub, plan=gather)
-    else:
-        plan = select(stub.source, stub.destination, stub.element, situation).plan
-        if plan is None:
-            return stub
-        smaller = replace(stub, plan=plan)
+    plan = select(stub.source, stub.destination, stub.element, situation).plan
+    if plan is None:
+        return stub
+    smaller = replace(stub, plan=plan)
     if smaller.plan.scratch_bytes >= stub.plan.scratch_bytes or (
         meets_warps(smaller.plan) and not (meets_warps(stub.plan) or all_warps)
     ):
@@ -97,10 +90,10 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     attributes = op.attributes
     element = element_type(attributes[ll.ELEMENT].value)
     source = ll.layout_from_attribute(attributes[ll.SOURCE])
+    if ll.AXIS in attributes:
+        return _read_gather(op, name, source, element, target)
     limit = attributes[ll.SCRATCH_LIMIT].value if ll.SCRATCH_LIMIT in attributes else None
     situation = Situation.on(target, limit)
-    if ll.AXIS in attributes:
-        return _read_gather(op, name, source, element, situation)
     destination = ll.layout_from_attribute(attributes[ll.DESTINATION])
     recorded = ll.plan_from_attribute(attributes[ll.PLAN]).kind
     plan: Plan | None
@@ -124,16 +117,16 @@ def _read_gather(
     name: str,
     source: LinearLayout,
     element: ElementType,
-    situation: Situation,
+    target: Target,
 ) -> GatherStub:
     attributes = op.attributes
     kind = attributes[ll.GATHER].value
     index, axis = ll.layout_from_attribute(attributes[ll.INDEX]), attributes[ll.AXIS].value
-    plan = select_gather(source, index, axis, element, situation)
+    plan = plan_gather(source, index, axis, element, target)
     if isinstance(plan, Rejected):
-        raise StubError(f"stubs: @{name} has no plan for {situation.gpu.name}: {plan.reason}")
+        raise StubError(f"stubs: @{name} has no plan for {target.name}: {plan.reason}")
     if plan.kind != kind:
-        raise StubError(f"stubs: @{name} was planned as '{kind}', {situation.gpu.name} gives '{plan.kind}'")
+        raise StubError(f"stubs: @{name} was planned as '{kind}', {target.name} gives '{plan.kind}'")
     return GatherStub(
         name, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value), plan
     )

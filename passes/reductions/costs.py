@@ -55,12 +55,6 @@ def inside_warps(layout: LinearLayout, axis: int, what: Combined, target: Target
     return Cost(clocks, along[LANE] * table.shuffle_wait)
 
 
-def unpacking(layout: LinearLayout, what: Combined, target: Target) -> Cost:
-    """Taking elements of fewer than 32 bits out of the words in which they were converted."""
-    narrow = sum(width < 32 for width in what.widths)
-    return Cost((1 << len(dict(layout.bases)[REGISTER])) * narrow * target.costs.alu)
-
-
 def as_triton(layout: LinearLayout, axis: int, what: Combined, situation: Situation, warps: int) -> Cost:
     """A reduction as Triton lowers it: between warps each leaves its results in shared memory, each thread
     takes its share of them, combines it by shuffles with those of its neighbours and leaves it there again, and
@@ -68,8 +62,7 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, situation: Situat
 
     From 3.8 on partial results are converted so that lanes have those of the other warps, reduced by shuffles,
     and converted again where lanes have no copies in whose place these could be. A conversion goes in rounds of
-    as much scratch as there is (`scratch_as_triton`), with a barrier before and behind each; across CTAs those
-    are of the cluster, and order all memory.
+    as much scratch as there is (`scratch_as_triton`), with a barrier before and behind each.
     """
     target, release = situation.gpu, situation.release
     found = inside_warps(layout, axis, what, target)
@@ -88,12 +81,7 @@ def as_triton(layout: LinearLayout, axis: int, what: Combined, situation: Situat
         for width in what.widths:
             rounds += (places << own) * _bytes(width) // scratch_as_triton(layout, axis, (width,), release)
         barriers = conversions * 2 * rounds - 1
-        fences = barriers + 1 if any(basis[axis] for basis in bases.get(BLOCK, ())) else 0
-        clocks = (
-            fences * table.cluster_fence
-            + conversions * 2 * left * what.words * table.wavefront
-            + barriers * table.cta_barrier
-        )
+        clocks = conversions * 2 * left * what.words * table.wavefront + barriers * table.cta_barrier
         clocks += left * crossing * (what.words * table.shuffle + what.weight)
         wait = ((barriers + 1) * table.barrier_wait + table.meeting) * warps
         wait += 2 * conversions * table.memory_wait + crossing * table.shuffle_wait
@@ -185,10 +173,7 @@ def of_conversion(
 def least_of_conversion(
     source: LinearLayout, result: LinearLayout, element: ElementType, target: Target
 ) -> Cost:
-    """Clocks that no plan of a conversion is below, neither those of the pipes nor those to wait; none where it
-    crosses CTAs, as nothing is known of that."""
-    if dict(source.bases).get(BLOCK) != dict(result.bases).get(BLOCK):
-        return Cost()
+    """Clocks that no plan of a conversion is below, neither those of the pipes nor those to wait."""
     by_planner = least_cost(source, result, element, target).by_planner
     clocks, latency = (min(getattr(way, name) for way in by_planner.values()) for name in ("clocks", "latency"))
     found = Cost(clocks, latency)

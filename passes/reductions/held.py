@@ -23,14 +23,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
-from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import Operation, Type, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import shape_of
-from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.flow import reached, taken_by, terminator
 from triton_linear.passes.analysis.influence import FLOATS, compared_values, element_of, is_float
 from triton_linear.passes.framework.base import PassRun
@@ -71,7 +68,7 @@ class KeptBits:
         """The same of operations, the module first."""
         nvidia = is_for_nvidia(ops[0])
         if exact:
-            return cls(nvidia, held_values(ops, nvidia), None)._in_a_cluster(ops)
+            return cls(nvidia, held_values(ops, nvidia), None)
         chosen = any(
             not all(map(is_float, op.results)) and not is_order_free(op, nvidia)
             for op in ops
@@ -80,15 +77,7 @@ class KeptBits:
         counting = compared_values(ops, chosen=chosen)
         follows = bool(counting) and ctas_of(ops[0]) == 1
         held = held_values(ops, nvidia, counting) if follows else frozenset()
-        return cls(nvidia, held, counting)._in_a_cluster(ops)
-
-    def _in_a_cluster(self, ops: Sequence[Operation]) -> KeptBits:
-        """The same in a module with clusters: all values are held if anything is left to Triton, whose loads
-        from other CTAs may pass barriers of ours."""
-        if ctas_of(ops[0]) == 1:
-            return self
-        left = self.held or any(op.name == REDUCE and self.shows_order(op) and _crosses_ctas(op) for op in ops)
-        return replace(self, held=_all_values(ops)) if left else self
+        return cls(nvidia, held, counting)
 
     def shows_order(self, op: Operation) -> bool:
         """True if an operation that combines elements gives other bits that count if it combines them in
@@ -96,15 +85,6 @@ class KeptBits:
         if self.counting is not None and self.counting.isdisjoint(op.results):
             return False
         return op.name != REDUCE or not is_order_free(op, self.nvidia)
-
-
-def _crosses_ctas(reduction: Operation) -> bool:
-    """True if CTAs of a cluster have different elements along the axis of a reduction, or may have."""
-    type_, axis = reduction.operands[0].type, reduction.attributes["axis"].value
-    try:
-        return any(basis[axis] for basis in blocks_of(layout_of(str(type_.encoding), tuple(type_.shape))))
-    except ValueError:
-        return True
 
 
 def held_values(

@@ -1,15 +1,15 @@
-"""How to split a reduction whose axis lies across warps or CTAs. It plans with layouts, and reads no IR.
+"""How to split a reduction whose axis lies across warps. It plans with layouts, and reads no IR.
 
-The coordinate along the axis is a row of bits. Each is a bit of the register, the lane, the warp or the CTA
-number, as the layout's basis vectors state. Each bit that lies in warps or CTAs becomes a dimension of size 2,
-and all other bits become one dimension after these:
+The coordinate along the axis is a row of bits. Each is a bit of the register, the lane or the warp, as the
+layout's basis vectors state. Each bit that lies in warps becomes a dimension of size 2, and all other bits
+become one dimension after these:
 
     axis of 64, registers 0-1, lanes 2-3, warps 4-5, one warp of four:   64  ->  2 x 2 x 16
 
 No element moves. Each warp reduces its elements along the 16. The partial results are converted to a layout in
-which one thread has the four that belong together, and the thread reduces them: bits of CTAs first, then those
-of warps, the higher bit of the number first. This is the order in which Triton's own shuffles combine the
-partial results, so floats round alike. Every CTA of a cluster takes the partial results of all of them.
+which one thread has the four that belong together, and the thread reduces them, the higher bit of the warp's
+number first. This is the order in which Triton's own shuffles combine the partial results, so floats round
+alike.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Split:
     """The plan of a split reduction.
 
     pieces: the sizes into which the axis is cut, the slowest first. order: the order into which the pieces are
-    transposed, those of CTAs first, then those of warps. sizes: the dimensions that the axis becomes:
-    `crossing` of size 2 for the bits in CTAs and warps, of which `far` are in CTAs, then the others. These are
-    reduced from the last to the first, then those that cross from the first to the last. apart, moved, whole:
-    the layouts after the cut, after the transposition, and with the final dimensions.
+    transposed, those of warps first. sizes: the dimensions that the axis becomes: `crossing` of size 2 for the
+    bits in warps, then the others. These are reduced from the last to the first, then those that cross from the
+    first to the last. apart, moved, whole: the layouts after the cut, after the transposition, and with the
+    final dimensions.
     """
 
     axis: int
@@ -40,7 +40,6 @@ class Split:
     order: tuple[int, ...]
     sizes: tuple[int, ...]
     crossing: int
-    far: int
     apart: LinearLayout
     moved: LinearLayout
     whole: LinearLayout
@@ -76,7 +75,9 @@ def split(layout: LinearLayout, axis: int, release: Release) -> Split | str:
     places = _places(layout, axis)
     if isinstance(places, str):
         return places
-    groups = _groups(places, len(dict(layout.bases).get(LANE, ())), release)
+    if any(name == BLOCK for name, _ in places):
+        return "CTAs have parts of the axis"
+    groups = _groups(places, release)
     if not any(groups):
         return "no warp has only a part of the axis"
     runs: list[list[int]] = []  # neighbouring bits of one group, from the highest
@@ -101,9 +102,8 @@ def split(layout: LinearLayout, axis: int, release: Release) -> Split | str:
     apart = transfer.reshape(layout, (*before, *pieces, *after))
     moved = transfer.trans(apart, permuted)
     whole = transfer.reshape(moved, (*before, *sizes.values(), *after))
-    far = sum(name == BLOCK for name, _ in places)
-    crossing = far + sum(name == WARP for name, _ in places)
-    found = Split(axis, pieces, tuple(order), tuple(sizes.values()), crossing, far, apart, moved, whole)
+    crossing = sum(name == WARP for name, _ in places)
+    found = Split(axis, pieces, tuple(order), tuple(sizes.values()), crossing, apart, moved, whole)
     try:
         for step in (apart, moved, whole):
             linear_encoding_text(step)
@@ -130,10 +130,9 @@ def _places(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | str:
     return known if len(known) == len(places) else "the layout does not hold the whole axis"
 
 
-def _groups(places: list[tuple[str, int]], lane_bits: int, release: Release) -> list[int]:
+def _groups(places: list[tuple[str, int]], release: Release) -> list[int]:
     """The group of each bit; bits of one group are reduced together. Group 0 has the bits in registers and
-    lanes; then each bit in warps is a group, and each bit in CTAs. Where these are more than a warp has bits of
-    lanes, Triton combines what the warps have first, so groups of CTAs come before those of warps.
+    lanes; then each bit in warps is a group.
 
     Before 3.8 Triton's lowering expects the lanes along an axis to be one run of bits, so each further run of
     lane bits is a group of its own; and it combines warps by the bits of the coordinate, not of their number.
@@ -146,11 +145,9 @@ def _groups(places: list[tuple[str, int]], lane_bits: int, release: Release) -> 
         groups = [run[index] if name == LANE else 0 for name, index in places]
         order = list(range(len(places)))
     last = max(groups, default=0)
-    across = sum(name in (WARP, BLOCK) for name, _ in places)
-    for crossing in (WARP, BLOCK) if across <= lane_bits else (BLOCK, WARP):
-        bits = (bit for bit, (name, _) in enumerate(places) if name == crossing)
-        for bit in sorted(bits, key=order.__getitem__):
-            groups[bit] = last = last + 1
+    bits = (bit for bit, (name, _) in enumerate(places) if name == WARP)
+    for bit in sorted(bits, key=order.__getitem__):
+        groups[bit] = last = last + 1
     return groups
 
 

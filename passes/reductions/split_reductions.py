@@ -1,4 +1,4 @@
-"""Takes reductions across warps and CTAs apart, so that what goes between them is a conversion."""
+"""Takes reductions across warps apart, so that what goes between them is a conversion."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spares_memory(module: Module, target: Target) -> bool:
 
 @dataclass(frozen=True)
 class SplitReductions(Planning):
-    """Takes reductions across warps and CTAs apart, so that what goes between them is a conversion.
+    """Takes reductions across warps apart, so that what goes between them is a conversion.
 
     Triton reduces within warps, leaves what each warp has in shared memory, lets some threads combine that by
     shuffles and leave it there again, and loads the result: two trips and two barriers. Here each warp's part
@@ -53,7 +53,7 @@ class SplitReductions(Planning):
     results are converted to one that reduces to it. It is done where the model has it cost less.
 
     In a warp-specialised region the warps are those of the partition. Where an axis lies across the CTAs of a
-    cluster, all of them get the partial results of all, by the same conversion.
+    cluster, the reduction is left as it is.
 
     Requires: nothing. Reductions stay where the conversion would be Triton's: beside both regions and calls.
     Ensures: each result combines what it did, in the same order (see `reductions.proof`). A module that changed
@@ -141,7 +141,7 @@ class _Run:
         together = f", {packed} operands together" if packed else ""
         diagnostics.remark(
             op,
-            f"the reduction is split: results of {_senders(found)} converted{together}; "
+            f"the reduction is split: results of {1 << found.crossing} warps converted{together}; "
             f"{before:.1f} clocks before, {after:.1f} after",
         )
         self._rewrite(op, found, choice)
@@ -201,13 +201,6 @@ class _Run:
                 user.operands[0] = new
         if is_used(old):
             old.replace_all_uses_with(converted(new, old.type, InsertionPoint(op), op.location))
-
-
-def _senders(found: Split) -> str:
-    """Whose partial results are converted."""
-    own = 1 << (found.crossing - found.far)
-    warps = f"{own} warp{'s' if own > 1 else ''}"
-    return f"{warps} in each of {1 << found.far} CTAs" if found.far else warps
 
 
 def _is_wrong(op: Operation, found: Split, release: Release) -> bool:

@@ -180,8 +180,6 @@ def _parts(way: Way, found: Split, asked: Asked, target: Target, room: int | Non
         sides = joined(layout, len(pack)), joined(way.gathered, len(pack))
         parts.append(Conversion(*sides, packed_element(pack, asked.elements), room))
     layout = way.gathered
-    if found.far:
-        parts.append(costs.unpacking(layout, what, target))
     for number in range(found.crossing):
         parts.append(costs.inside_warps(layout, found.axis, what, target))
         layout = transfer.reduce(layout, found.axis)

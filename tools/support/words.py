@@ -46,9 +46,7 @@ def count(number: int, what: str, several: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The interpreter's counts for the code of a conversion, in one CTA, or in the whole cluster if it
-    crosses CTAs.
-    """
+    """The interpreter's counts for the code of a conversion, in one CTA."""
 
     wavefronts: int
     minimum_wavefronts: int
@@ -56,7 +54,6 @@ class Figures:
     alu: int
     barriers: int
     warp_barriers: int
-    cluster_barriers: int
     bytes: int
     wrong: int
     races: int
@@ -72,7 +69,6 @@ class Figures:
             counts.alu_operations,
             counts.cta_barriers,
             counts.warp_barriers,
-            counts.cluster_barriers,
             counts.bytes_stored + counts.bytes_loaded,
             verdict.wrong,
             len(verdict.races),
@@ -85,9 +81,7 @@ class Figures:
             (self.alu, f"{self.alu} alu"),
             (self.barriers, count(self.barriers, "barrier")),
             (self.warp_barriers, count(self.warp_barriers, "warp barrier")),
-            (self.cluster_barriers, count(self.cluster_barriers, "cluster barrier")),
             (self.bytes, f"{self.bytes} bytes moved"),
-            (self.cluster_barriers, "in all CTAs"),
             (self.wrong, f"{self.wrong} registers WRONG"),
             (self.races, count(self.races, "RACE")),
         )

@@ -10,16 +10,17 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from triton_linear.dialect.linear_layout import WARP
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.lowering.emit.calls import RANK_NUMBER, THREAD_NUMBER
+from triton_linear.lowering.emit.calls import THREAD_NUMBER
+from triton_linear.lowering.emit.machines import THREAD
+from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
-from triton_linear.lowering.plan.plans import CLUSTER, SharedPlan
 from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
@@ -34,48 +35,31 @@ from triton_linear.tools.support.words import count, short_encoding, short_place
 from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.stock import verify_stock
 from triton_linear.tools.verify.tensor_memory import check_accesses
-from triton_linear.tools.verify.turns import (
-    closed,
-    numbers_in_partition,
-    races_in_turns,
-    simulated,
-    spares_barrier,
-    takes_turns,
-)
 
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
+_IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_thread\b")
+_OF_PARTITIONS = f'    %thread = llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
+"""The number of the thread, in place of the number in the partition."""
 _INTERFACE = re.compile(
     r"^ *(?P<name>%\S+) = builtin\.unrealized_conversion_cast (?P<value>%\S+) : (?P<type>.*) to (?P<result>.*)$"
 )
 
 
-def embedded_functions(text: str) -> Iterator[tuple[str, str, bool]]:
-    """For each conversion and gather in a module, in order: the symbol of its stub, its code as a function, and
-    whether it takes turns with others.
+def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
+    """For each conversion and gather in a module, in order: the symbol of its stub, and its code as a function.
 
     The function takes the registers and the scratch. The code that allocates the scratch and synchronises
     with its other users is left out.
     """
     types = "".join(re.findall(r"^!__ll_\w+ = .*\n", text, re.MULTILINE))
-    shared = _thread_numbers(text)
-    for number, symbol, lines in _calls(text):
-        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines, shared), takes_turns(lines)
-
-
-def _calls(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """The number of each call in a module, the symbol of its stub, and the lines of its code."""
+    shared = re.findall(rf"^( *{THREAD_NUMBER} = .*) loc\(unknown\)$", text, re.MULTILINE)[:1]
     lines: dict[str, list[str]] = {}
     for line in text.splitlines():
         if found := re.search(r" loc\(#__ll_loc(\d+)\)$", line):
             lines.setdefault(found[1], []).append(line[: found.start()])
     for found in _EMBEDDED.finditer(text):
-        yield found["number"], found["symbol"], lines[found["number"]]
-
-
-def _thread_numbers(text: str) -> list[str]:
-    """The lines of a module that read the number of the thread and the rank of its CTA."""
-    names = f"{THREAD_NUMBER}|{RANK_NUMBER}"
-    return list(dict.fromkeys(re.findall(rf"^( *(?:{names}) = .*) loc\(unknown\)$", text, re.MULTILINE)))
+        symbol, number = found["symbol"], found["number"]
+        yield symbol, types + _function(symbol, f"%__ll_{number}_", lines[number], shared)
 
 
 def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[str]) -> str:
@@ -89,9 +73,9 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     definitions = [number for number, line in enumerate(lines) if line.lstrip().startswith(scratch)]
     start = max(definitions, default=len(registers) - 1) + 1
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
-    shared, body = [*shared, *numbers_in_partition(body)], simulated(body)
-    if takes_turns(lines):
-        body = closed(body)
+    if any(_IN_PARTITION.search(line) for line in body):  # only the partition's threads are simulated
+        shared = [*shared, _OF_PARTITIONS]
+        body = [_IN_PARTITION.sub("%thread", line) for line in body]
     arguments = ", ".join([*(f"%{name}: {inputs[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
     text = "\n".join(
         (
@@ -105,27 +89,17 @@ def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[s
     return text.replace(prefix, "%")
 
 
-def _spared_barriers(text: str) -> dict[str, int]:
-    """By stub, how many barriers of the cluster fewer than its plan all of its calls in a module have."""
-    spared: dict[str, int] = {}
-    for _, symbol, lines in _calls(text):
-        spared[symbol] = min(spared.get(symbol, 1), int(spares_barrier(lines)))
-    return spared
-
-
 def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
     """The verdict on the code of every stub of a compiled module, by symbol.
 
     All calls of a stub in a kernel must have equal code, except that calls in partitions use another thread
-    number, and that those that take turns may have no barrier behind their loads. If kernels have different
-    plans for a stub, a wrong one determines the verdict.
+    number. If kernels have different plans for a stub, a wrong one determines the verdict.
     """
     verdicts: dict[str, Verdict] = {}
     for kernel in compilation.kernels:
-        texts: dict[tuple[str, bool, bool], str] = {}
-        spared = _spared_barriers(kernel.embedded)
-        for symbol, function, turning in embedded_functions(kernel.embedded):
-            kind = symbol, "%thread = " in function, turning
+        texts: dict[tuple[str, bool], str] = {}
+        for symbol, function in embedded_functions(kernel.embedded):
+            kind = symbol, "%thread = " in function
             if texts.setdefault(kind, function) != function:
                 message = f"two calls of @{symbol} got different code; this is a bug"
                 raise ToolError(Diagnostic("error", message))
@@ -134,16 +108,7 @@ def run_stubs(compilation: Compilation) -> dict[str, Verdict]:
         for (symbol, *_), function in texts.items():
             if symbol not in verdicts or verdicts[symbol].ok:
                 stub = kernel.stubs[symbol]
-                verdict = _run(function, stub, compilation.target)
-                barriers = verdict.counts.cluster_barriers - spared[symbol]
-                counts = replace(verdict.counts, cluster_barriers=barriers)
-                verdicts[symbol] = replace(verdict, counts=counts)
-        numbers = _thread_numbers(kernel.embedded)
-        races = races_in_turns(kernel.embedded, kernel.stubs, compilation.target, numbers)
-        for symbol in kernel.stubs if races else ():
-            plan = kernel.stubs[symbol].plan
-            if isinstance(plan, SharedPlan) and plan.scope == CLUSTER:
-                verdicts[symbol] = replace(verdicts[symbol], races=(*verdicts[symbol].races, *races))
+                verdicts[symbol] = _run(function, stub, compilation.target)
     return verdicts
 
 
@@ -154,7 +119,7 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
     try:
         if isinstance(stub, GatherStub):
             sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element
-            return verify_gather(function, stub.symbol, *sides, target, warps, scratch)
+            return verify_gather(function, stub.symbol, *sides, target, warps)
         return verify_in_cluster(function, stub.source, stub.destination, stub.element, target, warps, scratch)
     except SimulationError as error:
         message = f"@{stub.symbol} ({stub.plan.summary()}) cannot be run: {error}"
@@ -164,8 +129,7 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
 def check(
     compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
 ) -> list[Checked[DecidedConversion]]:
-    """Every conversion of a compiled module, with the verdict of running its code and the cluster barriers that
-    it has in the module."""
+    """Every conversion of a compiled module, with the verdict of running its code."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
@@ -186,17 +150,15 @@ def check(
 def check_gathers(
     compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
 ) -> list[Checked[DecidedGather]]:
-    """Every gather of a compiled module, with the verdict of running its code on random indices and the cluster
-    barriers that it has in the module. Code is emitted for a gather only if its plan is proved."""
+    """Every gather of a compiled module, with the verdict of running its code on random indices. Code is
+    emitted for a gather only if its plan is proved."""
     verdicts = run_stubs(compilation) if verdicts is None else verdicts
     checked = []
     for one in compilation.gathers:
         head = f"{short_place(one.location)}: {short_type(one.source)} by {short_type(one.index)}"
         verdict = verdicts.get(one.stub or "")
-        if verdict is None:
-            checked.append(Checked(one, head, f"gather left to Triton: {one.detail}", None))
-        else:
-            checked.append(Checked(one, head, one.detail, verdict, True))
+        detail = f"gather left to Triton: {one.detail}" if verdict is None else one.detail
+        checked.append(Checked(one, head, detail, verdict, verdict is not None))
     return checked
 
 

@@ -59,58 +59,13 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.targ
 
 // -----
 
-// Four registers of each of four lanes: the row is stored once and loaded from where the index says, in the part
-// of the scratch that is the warp's own.
-
-// CHECK-LABEL:   .entry rows_through_memory(
-// CHECK-COUNT-8: st.shared.b32
-// CHECK-NOT:     {{shfl|st\.shared|bar\.sync}}
-// CHECK:         bar.warp.sync
-// CHECK-COUNT-8: ld.shared.b32
-// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
-// CHECK:         st.global
-
-#l = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
-  tt.func public @rows_through_memory(%x: tensor<64x16xf32, #l>, %i: tensor<64x16xi32, #l>, %p: tensor<64x16x!tt.ptr<f32>, #l>) {
-    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<64x16xf32, #l>, tensor<64x16xi32, #l>) -> tensor<64x16xf32, #l>
-    tt.store %p, %y : tensor<64x16x!tt.ptr<f32>, #l>
-    tt.return
-  }
-}
-
-// -----
-
-// A row in four warps: they meet once. Bytes are stored four at a time.
-
-// CHECK-LABEL:   .entry across_warps(
-// CHECK-NOT:     bar.
-// CHECK:         st.shared.b32
-// CHECK-NOT:     st.shared
-// CHECK:         bar.sync
-// CHECK-NOT:     {{bar\.|st\.shared}}
-// CHECK-COUNT-4: ld.shared.b8
-// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
-// CHECK:         st.global
-
-#l = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [1, 0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
-  tt.func public @across_warps(%x: tensor<32x16xi8, #l>, %i: tensor<32x16xi32, #l>, %p: tensor<32x16x!tt.ptr<i8>, #l>) {
-    %y = tt.gather %x[%i] {axis = 1 : i32} : (tensor<32x16xi8, #l>, tensor<32x16xi32, #l>) -> tensor<32x16xi8, #l>
-    tt.store %p, %y : tensor<32x16x!tt.ptr<i8>, #l>
-    tt.return
-  }
-}
-
-// -----
-
-// Conversions to the layout that Triton gathers in, one column a lane, are not worth it: all three go, and no
-// warp waits for another.
+// Conversions to the layout that Triton gathers in, one column a lane, are not worth it: all three go, and nothing
+// leaves its thread.
 
 // CHECK-LABEL: .entry conversions_around(
-// CHECK-NOT:     {{shfl|bar\.sync}}
-// CHECK:         ld.shared.b32
-// CHECK-NOT:     {{shfl|bar\.}}
+// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
+// CHECK:         selp.
+// CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
 // CHECK:         st.global
 
 #own = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [4, 1], order = [1, 0]}>

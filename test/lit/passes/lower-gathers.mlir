@@ -18,10 +18,11 @@ tt.func @inside_warps(%x: tensor<8x8xf32, #lanes>, %i: tensor<8x8xi32, #lanes>) 
   tt.return %1 : tensor<8x8xf32, #lanes>
 }
 
-// Columns of four and on are in the other warp: that takes memory.
+// Columns of four and on are in the other warp: that takes memory, and is Triton's.
 // CHECK-LABEL: sym_name = "across_warps"
-// CHECK: "tt.call"(%arg0, %arg1) {callee = @__ll_gather_1, ll.gather}
+// CHECK: "tt.gather"(%arg0, %arg1) <{axis = 1 : i32}> {ll.stock = "index bit 4 names an element of another warp"}
 tt.func @across_warps(%x: tensor<8x8xf32, #across>, %i: tensor<8x8xi32, #across>) -> tensor<8x8xf32, #across> {
+  // expected-remark@below {{gather left to Triton: index bit 4 names an element of another warp}}
   %0 = tt.gather %x[%i] {axis = 1 : i32} : (tensor<8x8xf32, #across>, tensor<8x8xi32, #across>) -> tensor<8x8xf32, #across>
   tt.return %0 : tensor<8x8xf32, #across>
 }
@@ -38,7 +39,7 @@ tt.func @too_wide(%x: tensor<8x8xi4, #lanes>, %i: tensor<8x8xi32, #lanes>) -> te
 // The result is converted for who wants it as it was; one conversion of three is left.
 // CHECK-LABEL: sym_name = "before_conversions"
 // CHECK-NOT: ttg.convert_layout
-// CHECK: [[GATHERED:%.*]] = "tt.call"(%arg0, %arg1) {callee = @__ll_gather_2, ll.gather}
+// CHECK: [[GATHERED:%.*]] = "tt.call"(%arg0, %arg1) {callee = @__ll_gather_1, ll.gather}
 // CHECK: [[AGAIN:%.*]] = "ttg.convert_layout"([[GATHERED]])
 // CHECK-NOT: ttg.convert_layout
 // CHECK: "tt.return"([[AGAIN]])
@@ -52,7 +53,5 @@ tt.func @before_conversions(%x: tensor<64x8xi8, #own>, %i: tensor<64x8xi32, #own
 // CHECK: sym_name = "__ll_gather_0"
 // CHECK: }) {ll.axis = 1 : i32, ll.element = "f32", ll.gather = "gather", ll.index = #ll.layout<{{.*}}, ll.index_element = "i32", ll.source =
 // CHECK: sym_name = "__ll_gather_1"
-// CHECK: ll.gather = "gather-shared"
-// CHECK: sym_name = "__ll_gather_2"
-// CHECK-NOT: __ll_gather_3
+// CHECK-NOT: __ll_gather_2
 }

@@ -51,7 +51,7 @@ module {
 #far = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0], CGALayout = [[0]]}>
 module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 1 : i32, ttg.target = "cuda:80", "ttg.threads-per-warp" = 32 : i32} {
   tt.func @across_ctas(%x: tensor<128xf32, #near>) {
-    // expected-remark@+1 {{conversion left to Triton: source and destination differ in their block bits: the conversion crosses CTAs, and cuda:80 has no clusters}}
+    // expected-remark@+1 {{conversion left to Triton: source and destination differ in their block bits: the conversion crosses CTAs}}
     %y = ttg.convert_layout %x : tensor<128xf32, #near> -> tensor<128xf32, #far>
     tt.return
   }

@@ -13,7 +13,6 @@ from bench.fuzz.pairs import drawn_layout
 from bench.fuzz.random_layouts import Pair
 from bench.gpu_random import run
 from bench.gpu_random.kernels import LOOP_STEPS, RandomCase
-from bench.gpu_random.reductions import ReductionCase
 from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.tools.support.isolated import Isolation, Lost
 
@@ -30,22 +29,6 @@ def case(element: str = "i8", loop: bool = False, copies: bool = True) -> Random
     register = "[[4, 0], [0, 0]]" if copies else "[[4, 0]]"
     b = f"#ttg.linear<{{register = {register}, lane = {TURNED}, warp = [], block = []}}>"
     return RandomCase(7, Pair((8, 8), element, a, b, "by hand"), 1, loop)
-
-
-def test_a_reduction_is_expected_in_every_place_of_the_axis() -> None:
-    layout = f"#ttg.linear<{{register = [[4, 0]], lane = {LANES}, warp = [], block = [[0, 8]]}}>"
-    one = ReductionCase(0, Pair((8, 16), "i8", layout, layout, "by hand"), 1, True, 2, axis=1)
-    found = one.expected()
-    assert found.shape[1:] == (64, 2) and "tt.reduce" in one.text(TARGET, "ours")
-    x = one.patterns().reshape(-1, 16, 8)  # dimension 0 is the fastest
-    for step in range(LOOP_STEPS):
-        x = (x + x.sum(1, keepdims=True) + np.uint64(step)) & np.uint64(0xFF)
-    rows = x.sum(1) & np.uint64(0xFF)
-    # Lanes 1 and 2 are rows, register 1 is row 4; other lanes and CTAs are columns.
-    for thread in range(64):
-        for register in range(2):
-            row = (thread & 3) + 4 * register
-            assert (found[:, thread, register] == rows[:, row]).all()
 
 
 @pytest.mark.parametrize("loop", [False, True])

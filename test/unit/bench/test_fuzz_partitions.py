@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from cluster_marks import ordered
 
 from bench.fuzz.partitions import draw_partitions, examine_partitions, partitions_text, run_partitions
 from bench.fuzz.program import Convert, Program
@@ -39,16 +38,6 @@ def across(warps: int, region: int) -> Program:
 SIDES = [across(4, 0), across(4, 1), across(4, 1), across(2, 2), across(8, 3), across(8, 3)]
 
 
-def across_ctas(region: int) -> Program:
-    """A conversion of two CTAs: what each holds in rows it wants in columns."""
-    rows = blocked("1, 4", "8, 4", "4, 1", "1, 0").replace("}>", ", CGALayout = [[1, 0]]}>")
-    columns = blocked("4, 1", "4, 8", "1, 4", "0, 1").replace("}>", ", CGALayout = [[0, 1]]}>")
-    return Program("cuda:90", 4, (64, 32), "i32", rows, (Convert(columns),), region, 2)
-
-
-CLUSTERED_SIDES = [across_ctas(0), across_ctas(1), across_ctas(1)]
-
-
 def kernel(sides: list[Program] = SIDES) -> LoweredKernel:
     return lower_kernel(partitions_text(sides), "sides.ttgir", "cuda:90", LOWERING)
 
@@ -75,88 +64,6 @@ def test_conversions_that_meet_in_four_regions_are_right() -> None:
     totals = examine_partitions(SIDES, LANES, "sides.ttgir")
     assert totals.ok
     assert totals.kinds["cta-shared"] == len(SIDES)
-
-
-@ordered
-def test_conversions_across_ctas_in_regions_are_right() -> None:
-    totals = examine_partitions(CLUSTERED_SIDES, LANES, "sides.ttgir")
-    assert totals.ok, totals.failures
-    assert totals.kinds["cluster-shared"] == len(CLUSTERED_SIDES)
-    # Stock Triton's too, by the same mbarriers.
-    assert examine_partitions(CLUSTERED_SIDES, LANES, "sides.ttgir", None).ok
-
-
-def without(pattern: str, text: str, which: slice = slice(None)) -> str:
-    """The text without those lines with the pattern that `which` picks."""
-    lines = text.splitlines(keepends=True)
-    found = [n for n, line in enumerate(lines) if re.search(pattern, line)][which]
-    return "".join(line for n, line in enumerate(lines) if n not in found)
-
-
-WAIT, ARRIVAL = r"mbarrier\.try_wait", r"mbarrier\.arrive"
-
-
-@ordered
-def test_a_missing_wait_for_other_ctas_is_found() -> None:
-    made = kernel(CLUSTERED_SIDES)
-    for which in (slice(0, 1), slice(1, 2)):
-        changed_ = changed(made, lambda text, which=which: without(WAIT, text, which))
-        outcome, _ = run_partitions(changed_, CLUSTERED_SIDES, LANES)
-        assert {race.hazard for race in outcome.races} & {"read after write", "write after read"}
-
-
-@ordered
-def test_an_arrival_that_is_left_out_is_found() -> None:
-    made = kernel(CLUSTERED_SIDES)
-    with pytest.raises(SimulationError, match=r"wait for others that do not come: .*phase 0 of the mbarrier"):
-        run_partitions(changed(made, lambda text: without(ARRIVAL, text)), CLUSTERED_SIDES, LANES)
-
-
-@ordered
-def test_a_lane_that_arrives_for_others_unmet_is_found() -> None:
-    """In a partition of one warp a barrier of the warp stands in front of the arrival."""
-    rows = "#ttg.linear<{register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], block = [[64]]}>"
-    halves = "#ttg.linear<{register = [[64]], lane = [[2], [4], [8], [16], [32]], warp = [], block = [[1]]}>"
-    sides = [Program("cuda:90", 1, (128,), "i32", rows, (Convert(halves),), 1, 2)]
-    made = kernel(sides)
-    assert not run_partitions(made, sides, LANES)[0].races
-
-    def change(text: str) -> str:
-        return without(r"nvvm\.bar\.warp\.sync", text)
-
-    with pytest.raises(SimulationError, match="one lane arrives at an mbarrier"):
-        run_partitions(changed(made, change), sides, LANES)
-
-
-@ordered
-def test_a_cta_that_ends_while_others_load_is_found() -> None:
-    """No wait for the loads of others, neither in a region nor at the end of the kernel."""
-    made = kernel(CLUSTERED_SIDES[:1])
-    waits = re.findall(WAIT, made.text)
-    assert len(waits) == 2
-
-    def change(text: str) -> str:
-        ends = r".*nvvm\.cluster\.arrive \{aligned\}.*\n.*nvvm\.cluster\.wait .*\n"
-        return re.sub(ends, "", without(WAIT, text, slice(1, 2)))
-
-    outcome, _ = run_partitions(changed(made, change), CLUSTERED_SIDES[:1], LANES)
-    assert {race.hazard for race in outcome.races} >= {"end after read"}
-
-
-@ordered
-def test_a_wrong_rank_is_found() -> None:
-    """A partition asks for the rank of its CTA itself, the default region has that of the function."""
-    made = kernel(CLUSTERED_SIDES)
-    asked = re.compile(r'(llvm\.inline_asm .*)"mov\.u32 \$0, %cluster_ctarank;(?: // [^"]*)?"(, "=r")')
-    assert len(asked.findall(made.text)) == 2
-
-    def change(text: str) -> str:
-        return asked.sub(r'\1"mov.u32 $0, 0;"\2', text)
-
-    outcome, _ = run_partitions(changed(made, change), CLUSTERED_SIDES, LANES)
-    right, _ = run_partitions(made, CLUSTERED_SIDES, LANES)
-    for number in map(str, range(len(CLUSTERED_SIDES))):
-        assert (outcome.sinks[number][0] != right.sinks[number][0]).any()
 
 
 @pytest.mark.parametrize("gpu", ["cuda:90", "cuda:100"])

@@ -20,7 +20,6 @@ from bench.fuzz.program import (
     Add,
     Branch,
     Convert,
-    Gather,
     Loop,
     Park,
     Program,
@@ -65,7 +64,7 @@ def program(*steps: Any, shape: tuple[int, ...] = (8, 16), element: str = "i16")
 def test_programs_have_everything_in_them() -> None:
     programs = drawn("cuda:90", 150) + drawn("hip:gfx942", 50)
     steps = Counter(type(step) for p in programs for step in all_steps(p.steps))
-    assert set(steps) == {*STEPS} - {TensorMemory, Gather} and min(steps.values()) > 5
+    assert set(steps) == {*STEPS} - {TensorMemory} and min(steps.values()) > 5
     assert {p.warps for p in programs} == {1, 2, 4, 8}
     texts = [write(p) for p in programs]
     assert all(1 <= written.conversions <= MOST_CONVERSIONS for written in texts)
@@ -109,7 +108,6 @@ def test_steps_do_what_they_say() -> None:
     assert outcome_of((Reduce(0, "maxui", "", (Add(1),)),), x) == [[13, 16, 19, 22], [17, 20, 23, 26]]
     assert outcome_of((Scan(1, "", False),), x) == [[1, 3, 6, 10], [5, 11, 18, 26]]
     assert outcome_of((Scan(1, "", True),), x) == [[10, 9, 7, 4], [26, 21, 15, 8]]
-    assert outcome_of((Gather(1, 3, 1, "", ""),), x) == [[1, 2, 4, 1], [7, 8, 6, 7]]
     turned = (Scan(0, "", False),)
     assert outcome_of((Transposed((1, 0), "", "", turned),), x) == [[1, 3, 6, 10], [5, 11, 18, 26]]
     assert outcome_of((Reshaped((8,), "", "", turned),), x) == [[1, 3, 6, 10], [15, 21, 28, 36]]

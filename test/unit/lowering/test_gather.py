@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from gather_cases import TARGETS, Case, emit_gather, in_cluster, layout, random_gather
 
 from triton_linear.lowering.emit.gathers import signature_of_gather
-from triton_linear.lowering.gather.memory import plan_gather_shared, plan_row_major, work_of_indexed_loads
-from triton_linear.lowering.gather.select import cost_of, is_warp_local, select_gather, stock_cost
+from triton_linear.lowering.gather.costs import cost_of, is_warp_local, stock_cost
 from triton_linear.lowering.gather.shuffles import lane_shift, plan_gather, work_of_gather
 from triton_linear.lowering.interpreter.verify import Verdict
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.gathers import AnyGatherPlan, GatherPlan
-from triton_linear.lowering.plan.plans import Access, Rejected, SharedPlan
+from triton_linear.lowering.plan.gathers import GatherPlan
+from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target, target
@@ -27,12 +25,12 @@ F32, I32 = element_type("f32"), element_type("i32")
 CUDA, HIP = target("cuda:90"), target("hip:gfx942")
 
 
-def run(case: Case, plan: AnyGatherPlan, gpu: Target, seed: int = 0) -> Verdict:
+def run(case: Case, plan: GatherPlan, gpu: Target, seed: int = 0) -> Verdict:
     """What the code of a plan gives."""
     signature = signature_of_gather(plan, case.element, case.index_element)
     text = f"module {{\n{emit_gather(plan, signature, gpu)}}}\n"
     sides = case.src, case.index, case.axis, case.element, case.index_element
-    return verify_gather(text, "gather", *sides, gpu, case.warps, plan.scratch_bytes, seed=seed)
+    return verify_gather(text, "gather", *sides, gpu, case.warps, seed=seed)
 
 
 def planned(case: Case, gpu: Target) -> GatherPlan | Rejected:
@@ -50,7 +48,7 @@ def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
         if isinstance(plan, Rejected):
             kinds["rejected"] += 1
             continue
-        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
+        assert refuted_gather(plan, case.src, case.index, case.axis) is None
         verdict = run(case, plan, gpu, number)
         assert verdict.ok, (case, plan.summary(), verdict.examples[:2])
         parts = 2 if case.element.bits == 64 else 1
@@ -66,131 +64,24 @@ def test_code_of_random_gathers_takes_what_numpy_does(name: str) -> None:
     assert min(kinds[kind] for kind in ("moves", "packed", "copies", "other lanes")) > 0, kinds
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TARGETS)
-def test_code_through_memory_takes_what_numpy_does(name: str) -> None:
-    """No races; copies are stored and loaded once."""
-    rng, gpu = random.Random(f"memory for {name}"), target(name)
-    kinds = Counter[str]()
-    for number in range(30):
-        case = random_gather(rng, gpu, apart=number % 2 > 0)
-        where = Situation.on(gpu, rng.choice((None, 0)))
-        plan = plan_gather_shared(case.src, case.index, case.axis, case.element, where)
-        assert isinstance(plan, SharedPlan)
-        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
-        verdict = run(case, plan, gpu, number)
-        assert verdict.ok, (case, plan.summary(), verdict.examples[:2], verdict.races[:2])
-        counted = verdict.counts
-        stores = [access for access in counted.accesses if access.kind == "store"]
-        kinds["in conflict"] += any(access.wavefronts > access.minimum for access in stores)
-        assert sum(counted.stores.values()) == plan.store.accesses
-        assert sum(counted.loads.values()) == plan.load.accesses
-        barriers = {"cta": counted.cta_barriers, "warp": counted.warp_barriers}
-        first = gpu.waits_before_stores and plan.stores_apart
-        assert barriers[plan.scope] - (first and plan.scope == "warp") == plan.barriers
-        kinds[plan.scope] += 1
-        kinds["rounds"] += len(plan.load.rounds) > 1
-        kinds["split"] += bool(plan.split)
-        kinds["wide"] += plan.store.access_bytes > max(4, plan.element_bytes)
-        kinds["copies"] += plan.load.accesses < len(plan.outputs)
-        kinds["mean"] += counted.wavefronts / case.warps
-        kinds["expected"] += work_of_indexed_loads(plan, case.element, gpu).wavefronts
-    seldom = ("rounds",) if gpu.lanes == 32 else ()  # 64 lanes leave few registers to these tensors
-    assert min(kinds[kind] for kind in ("cta", "warp", "split", "wide", "copies", *seldom)) > 0, kinds
-    assert kinds["in conflict"] < 10
-    assert kinds["expected"] == pytest.approx(kinds["mean"], rel=0.15), kinds
-
-
 @pytest.mark.parametrize("name", ["cuda:90", "cuda:100"])
 def test_in_a_cluster_each_cta_gathers_what_it_has(name: str) -> None:
     rng, gpu = random.Random(f"clusters for {name}"), target(name)
     kinds = Counter[str]()
     for number in range(28):
-        case = in_cluster(rng, random_gather(rng, gpu, apart=number % 2 > 0))
-        plan = plan_gather_shared(case.src, case.index, case.axis, case.element, Situation.on(gpu))
-        assert isinstance(plan, SharedPlan)
-        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
+        case = in_cluster(rng, random_gather(rng, gpu))
+        plan = planned(case, gpu)
+        if isinstance(plan, Rejected):
+            continue
+        assert refuted_gather(plan, case.src, case.index, case.axis) is None
         verdict = run(case, plan, gpu, number)
-        assert verdict.ok, (case, plan.summary(), verdict.examples[:2], verdict.races[:2])
+        assert verdict.ok, (case, plan.summary(), verdict.examples[:2])
         ctas = case.src.in_dim_size("block")
         threads = 32 * case.warps * ctas
         assert verdict.checked == 2 * case.index.in_dim_size("register") * threads
-        kinds[plan.scope] += 1
         kinds["rows apart"] += any(map(any, dict(case.src.bases)["block"]))
         kinds[str(ctas)] += 1
-    assert min(kinds[kind] for kind in ("cta", "warp", "rows apart", "2", "4", "8", "16")) > 0, kinds
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TARGETS)
-def test_tritons_gather_stores_and_loads_all(name: str) -> None:
-    rng, gpu = random.Random(f"row-major for {name}"), target(name)
-    for number in range(10):
-        case = random_gather(rng, gpu, apart=number % 2 > 0)
-        plan = plan_row_major(case.src, case.index, case.axis, case.element, gpu)
-        assert isinstance(plan, SharedPlan)
-        assert refuted_gather(plan, case.src, case.index, case.axis, case.element, gpu) is None
-        verdict = run(case, plan, gpu, number)
-        assert verdict.ok
-        registers = [side.in_dim_size("register") for side in (case.src, case.index)]
-        assert verdict.counts.stores == {case.element.memory_bytes: registers[0]}
-        assert verdict.counts.loads == {case.element.memory_bytes: registers[1]}
-        assert verdict.counts.cta_barriers == 1
-
-
-def test_rows_of_lanes_in_banks_of_their_own_have_no_conflicts() -> None:
-    """Whatever the indices are: four rows of eight, each in eight banks."""
-    for element in ("i8", "f16", "f32"):
-        case = replace(rows_of(8, 1), element=element_type(element))
-        plan = plan_gather_shared(case.src, case.index, 1, case.element, Situation.on(CUDA))
-        assert isinstance(plan, SharedPlan)
-        for seed in range(4):
-            counts = run(case, plan, CUDA, seed).counts
-            loads = [access for access in counts.accesses if access.kind == "load"]
-            assert all(access.wavefronts == 1 for access in loads)
-
-
-def test_what_stays_in_its_warp_waits_for_no_other() -> None:
-    """Rows of other warps are elsewhere, both in the source and in the index."""
-    own = [(0, 1 << bit) for bit in range(4)]
-    side = layout(own, [(1 << bit, 0) for bit in range(5)], [(32, 0), (64, 0)], [128, 16])
-    case = Case(side, side, 1, F32, I32)
-    plan = plan_gather_shared(side, side, 1, F32, Situation.on(CUDA))
-    assert isinstance(plan, SharedPlan)
-    assert plan.scope == "warp"
-    verdict = run(case, plan, CUDA)
-    assert verdict.ok
-    assert verdict.counts.cta_barriers == 0
-
-
-def test_rounds_take_less_scratch_for_more_barriers() -> None:
-    case = rows_of(16, 4)
-    plans = [
-        plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA, limit))
-        for limit in (None, 2048, 1024)
-    ]
-    assert [(plan.scratch_bytes, plan.barriers) for plan in plans if isinstance(plan, SharedPlan)] == [
-        (4096, 1),
-        (2048, 3),
-        (1024, 7),
-    ]
-
-
-def test_few_lanes_with_several_registers_on_the_axis_go_through_memory() -> None:
-    """Shuffles multiply by registers; memory does not."""
-    kinds = {}
-    for columns, registers in ((8, 1), (32, 1), (2, 2), (8, 4), (16, 8)):
-        case = rows_of(columns, registers)
-        plan = select_gather(case.src, case.index, 1, F32, Situation.on(CUDA))
-        assert not isinstance(plan, Rejected)
-        kinds[columns, registers] = plan.kind
-    assert kinds == {
-        (8, 1): "gather",
-        (32, 1): "gather",
-        (2, 2): "gather",
-        (8, 4): "gather-shared",
-        (16, 8): "gather-shared",
-    }
+    assert min(kinds[kind] for kind in ("rows apart", "2", "4", "8", "16")) > 0, kinds
 
 
 def test_lanes_on_the_axis_take_no_arithmetic_where_shuffles_keep_the_rest() -> None:
@@ -209,11 +100,6 @@ def test_an_index_is_shifted_alone_where_no_other_bit_of_it_reaches_the_lane() -
     assert lane_shift((1, 0), 0b11100, 32) is None
 
 
-def test_a_plan_that_takes_too_much_is_made_only_where_there_is_no_other() -> None:
-    case = rows_of(8, 4)
-    assert select_gather(case.src, case.index, 1, F32, Situation.on(CUDA, 0)) == planned(case, CUDA)
-
-
 def test_sources_chosen_by_the_thread_number_are_right() -> None:
     """The index's lanes are the source's registers beside the axis, and it does without lanes of its own."""
     src = layout([(2, 0), (1, 0)], [(4, 0), (8, 0), (16, 0), (0, 1), (0, 2)], [], [32, 4])
@@ -223,7 +109,7 @@ def test_sources_chosen_by_the_thread_number_are_right() -> None:
         plan = planned(case, CUDA)
         assert isinstance(plan, GatherPlan)
         assert any(plan.choice_by_thread)
-        assert refuted_gather(plan, src, index, 1, F32, CUDA) is None
+        assert refuted_gather(plan, src, index, 1) is None
         assert run(case, plan, CUDA).ok
 
 
@@ -319,80 +205,6 @@ def _other_lane(plan: GatherPlan) -> GatherPlan:
     return replace(plan, lane_by_thread=(first ^ 16, *rest))
 
 
-def _indexed(plan: SharedPlan, **changes: object) -> SharedPlan:
-    assert plan.index is not None
-    return replace(plan, index=replace(plan.index, **changes))  # type: ignore[arg-type]
-
-
-def _loading(plan: SharedPlan, **changes: object) -> SharedPlan:
-    return replace(plan, load=replace(plan.load, **changes))  # type: ignore[arg-type]
-
-
-def _by_others(plan: SharedPlan, step: int = 1) -> SharedPlan:
-    """Each load goes by the index in another register."""
-    rounds = [
-        tuple(replace(access, registers=(access.registers[0] ^ step,)) for access in accesses)
-        for accesses in plan.load.rounds
-    ]
-    return _loading(plan, rounds=tuple(rounds))
-
-
-def _exchanged(rounds: tuple[tuple[Access, ...], ...]) -> tuple[tuple[Access, ...], ...]:
-    """The first loads what another of its round does."""
-    (first, *others), *rest = rounds
-    offset = next(access.offset for access in others if access.offset != first.offset)
-    return ((replace(first, offset=offset), *others), *rest)
-
-
-MEMORY_MUTANTS = {
-    "index columns": lambda plan: _indexed(plan, columns=plan.index.columns[::-1]),
-    "index registers": _by_others,
-    "load columns": lambda plan: _loading(plan, columns=plan.load.columns[::-1]),
-    "load": lambda plan: _loading(plan, rounds=_exchanged(plan.load.rounds)),
-    "outputs": lambda plan: replace(plan, outputs=plan.outputs[::-1]),
-    "store columns": lambda plan: replace(plan, store=replace(plan.store, columns=plan.store.columns[::-1])),
-    "a store is missing": lambda plan: replace(
-        plan, store=replace(plan.store, rounds=(plan.store.rounds[0][:-1], *plan.store.rounds[1:]))
-    ),
-    "rounds": lambda plan: replace(plan, outputs=tuple((1 - r, *place) for r, *place in plan.outputs)),
-}
-
-
-@pytest.mark.parametrize("name", MEMORY_MUTANTS)
-def test_wrong_plans_through_memory_are_refuted_and_found_wrong(name: str) -> None:
-    case = rows_of(16, 4)
-    plan = plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA, 2048))
-    assert isinstance(plan, SharedPlan)
-    wrong = MEMORY_MUTANTS[name](plan)
-    assert wrong != plan
-    assert refuted_gather(plan, case.src, case.index, 1, F32, CUDA) is None
-    assert refuted_gather(wrong, case.src, case.index, 1, F32, CUDA) is not None
-    assert run(case, plan, CUDA).ok
-    assert not run(case, wrong, CUDA).ok
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda plan: replace(plan, scratch_bytes=plan.scratch_bytes // 2), "reaches byte"),
-        (lambda plan: _indexed(plan, columns=plan.index.columns[1:]), "it is for another tensor"),
-        (lambda plan: _by_others(plan, 32), "in another register"),
-        (lambda plan: _indexed(plan, ranks=()), "no CTA for every bit of an index"),
-        (lambda plan: replace(plan, outputs=plan.outputs[1:]), "it has other registers"),
-        (lambda plan: replace(plan, element_bytes=2), "elements of 2 bytes, f32 has 4"),
-        (lambda plan: replace(plan, index=None), "its loads have no index"),
-        (lambda plan: _indexed(plan, columns=(-4, *plan.index.columns[1:])), "load address -0x4"),
-        (lambda plan: _loading(plan, columns=(0, *plan.load.columns)), "depend on 6 bits of a thread number"),
-    ],
-)
-def test_what_does_not_fit_is_refuted(change: Callable[[SharedPlan], SharedPlan], reason: str) -> None:
-    case = rows_of(16, 4)
-    plan = plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA))
-    assert isinstance(plan, SharedPlan)
-    refuted = refuted_gather(change(plan), case.src, case.index, 1, F32, CUDA)
-    assert refuted is not None and reason in refuted
-
-
 MUTANTS = {
     "lane_by_index": lambda plan: replace(plan, lane_by_index=plan.lane_by_index[::-1]),
     "lane_by_thread": _other_lane,
@@ -413,8 +225,8 @@ def test_wrong_plans_are_refuted_and_their_code_is_found_wrong(name: str) -> Non
     assert isinstance(plan, GatherPlan)
     wrong = MUTANTS[name](plan)
     assert wrong != plan
-    assert refuted_gather(plan, case.src, case.index, 1, F32, CUDA) is None
-    assert refuted_gather(wrong, case.src, case.index, 1, F32, CUDA) is not None
+    assert refuted_gather(plan, case.src, case.index, 1) is None
+    assert refuted_gather(wrong, case.src, case.index, 1) is not None
     assert run(case, plan, CUDA).ok
     assert not run(case, wrong, CUDA).ok
 
@@ -423,43 +235,29 @@ def test_wrong_plans_are_refuted_and_their_code_is_found_wrong(name: str) -> Non
 
 
 def test_loads_are_priced_at_the_mean_of_random_indices() -> None:
-    """Of 32 lanes in 32 banks the fullest has 3.53 words on average (10^6 throws of numpy's)."""
-    side = layout([(0, 1 << bit) for bit in range(10)], [(1 << bit, 0) for bit in range(5)], [], [32, 1024])
-    plan = plan_gather_shared(side, side, 1, F32, Situation.on(CUDA))
-    assert isinstance(plan, SharedPlan)
-    work = work_of_indexed_loads(plan, F32, CUDA)
-    assert work.wavefronts == plan.accesses  # every lane has a bank of its own
-    old = plan_row_major(side, side, 1, F32, CUDA)
-    assert isinstance(old, SharedPlan)
-    assert work_of_indexed_loads(old, F32, CUDA).wavefronts == pytest.approx((32 + 3.53) * 1024, rel=0.02)
-
-
-def test_memory_pays_more_as_registers_on_the_axis_grow() -> None:
-    ratios = []
-    for registers in (1, 2, 4, 8, 16, 32):
-        case = rows_of(32, registers)
-        shuffles, memory = (
-            planned(case, CUDA),
-            plan_gather_shared(case.src, case.index, 1, F32, Situation.on(CUDA)),
-        )
-        assert not isinstance(shuffles, Rejected) and not isinstance(memory, Rejected)
-        ratios.append(cost_of(shuffles, F32, CUDA).clocks / cost_of(memory, F32, CUDA).clocks)
-    assert ratios[0] < 1 < ratios[-1]
-    assert ratios == sorted(ratios)
+    """Of 32 lanes in 32 banks the fullest has 3.53 words on average (10^6 throws of numpy's). Stores are of
+    four registers, by lanes whose rows begin in the same bank."""
+    own, rows = [(0, 1 << bit) for bit in range(9)], [(1 << bit, 0) for bit in range(5)]
+    side = layout(own, rows, [(0, 512)], [32, 1024])
+    assert not is_warp_local(side, side, 1)
+    found = stock_cost(side, side, 1, F32, CUDA, 2)
+    assert found.barriers == 1
+    assert found.wavefronts == pytest.approx(512 // 4 * 32 + 512 * 3.53, rel=0.02)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_in_the_same_layouts_ours_is_never_more_than_triton_s(name: str) -> None:
     rng, gpu = random.Random(f"stock for {name}"), target(name)
-    compared = Counter[bool]()
-    for number in range(40):
-        case = random_gather(rng, gpu, apart=number % 2 > 0)
+    compared = 0
+    for _ in range(40):
+        case = random_gather(rng, gpu)
         sides = case.src, case.index, case.axis, case.element, gpu
-        plan = select_gather(*sides[:-1], Situation.on(gpu))
-        assert not isinstance(plan, Rejected)
-        compared[is_warp_local(case.src, case.index, case.axis)] += 1
+        plan = planned(case, gpu)
+        if isinstance(plan, Rejected) or not is_warp_local(case.src, case.index, case.axis):
+            continue
+        compared += 1
         ours, theirs = cost_of(plan, case.element, gpu, case.warps), stock_cost(*sides, case.warps)
         warps = Situation.on(gpu).busy(case.warps)
         assert ours.expected(warps) <= theirs.expected(warps) + 1e-9, (case, plan.summary())
-    assert min(compared[local] for local in (True, False)) > 3
+    assert compared > 3

@@ -10,7 +10,7 @@ import pytest
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse, arrange
-from triton_linear.lowering.gather.select import select_gather
+from triton_linear.lowering.gather.costs import cost_of
 from triton_linear.lowering.gather.shuffles import plan_gather
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import GatherPlan
@@ -57,7 +57,7 @@ ELSEWHERE = {
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
-    "gather/memory.py": {"_DRAWS", "_RANK"},
+    "gather/costs.py": {"_DRAWS"},
     "ptxas/cubin.py": {"_FORM", "_SIZED"},
     "ptxas/occupancy.py": {"MORE", "UNIT", "_TENSOR_COLUMNS", "_WORD"},
 }
@@ -104,11 +104,13 @@ def _rows(rows: int, size: int, each: int, lanes: tuple[int, int]) -> str:
     )
 
 
-def test_a_gather_that_spills_goes_through_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gather_that_spills_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
     layout, element = layout_of(_rows(512, 16, 2, (4, 8)), (512, 16)), element_type("f32")
-    assert not isinstance(select_gather(layout, layout, 1, element, Situation.on(H200)), GatherPlan)
+    plan = plan_gather(layout, layout, 1, element, H200)
+    assert isinstance(plan, GatherPlan)
+    spilled = cost_of(plan, element, H200).clocks
     monkeypatch.setattr(limits, "GATHER_REGISTERS", UNBOUNDED)
-    assert isinstance(select_gather.__wrapped__(layout, layout, 1, element, Situation.on(H200)), GatherPlan)
+    assert cost_of(plan, element, H200).clocks < spilled
 
 
 def test_a_gather_does_not_choose_among_too_many_words(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,8 @@ from triton_linear.lowering.interpreter.function import simulate
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
 from triton_linear.lowering.planners.conversion import conversion
-from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.planners.shared import plan_warp_shared, plans_across_ctas
+from triton_linear.lowering.planners.shared import plan_warp_shared
 from triton_linear.lowering.target.limits import SCRATCH_PIECES
-from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target
 
 CUDA = target("cuda:90")
@@ -224,40 +222,6 @@ def test_warps_keep_to_their_parts(gpu: Target, bits: int, warps: int) -> None:
             own = np.arange(gpu.lanes << warps)[:, None] // gpu.lanes
             assert (found // part == own).all()
             assert ((found + side.access_bytes - 1) // part == own).all()
-
-
-@pytest.mark.parametrize("warps", [0, 1, 3])
-def test_warps_of_a_cluster_keep_to_their_parts_in_each_cta(warps: int) -> None:
-    """Every CTA holds the whole tensor before, and half of it afterwards; all of it comes from the own warp."""
-    low, high, half = [[1], [2], [4], [8], [16]], [[32], [64], [128], [256], [512]], [1024]
-    own = [[2048 << n] for n in range(warps)]
-    whole, split = (
-        LinearLayout.from_bases({"register": registers, "lane": lanes, "warp": own, "block": [block]}, ["dim0"])
-        for registers, lanes, block in (([*low, half], high, [0]), (high, low, half))
-    )
-    (plan,) = plans_across_ctas(conversion(whole, split), element_type("i32"), CUDA, 1 << 20)
-    assert plan.scope == "warp" and plan.ranks is None
-    assert len(plan.load.columns) == 5 + warps + 1
-    assert scratch.keeps_to_own_part(plan, CUDA, 1 << warps)
-    beyond = (*plan.load.columns[:-1], plan.scratch_bytes >> warps)
-    assert not scratch.keeps_to_own_part(
-        replace(plan, load=replace(plan.load, columns=beyond)), CUDA, 1 << warps
-    )
-
-
-def test_where_warps_of_a_cluster_hold_copies_one_exchange_of_the_cta_stores_less() -> None:
-    low, high, half = [[1], [2], [4], [8], [16]], [[32], [64], [128], [256], [512]], [1024]
-    whole, split = (
-        LinearLayout.from_bases(
-            {"register": registers, "lane": lanes, "warp": [[0], [0]], "block": [block]}, ["dim0"]
-        )
-        for registers, lanes, block in (([*low, half], high, [0]), (high, low, half))
-    )
-    element = element_type("i32")
-    plans = list(plans_across_ctas(conversion(whole, split), element, CUDA, 1 << 20))
-    assert [plan.scope for plan in plans] == ["warp", "cta"]
-    assert plans[1].scratch_bytes < plans[0].scratch_bytes
-    assert select(whole, split, element, Situation.on(CUDA)).plan == plans[1]
 
 
 def test_a_plan_whose_warps_have_other_parts_is_known() -> None:

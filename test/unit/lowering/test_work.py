@@ -17,7 +17,6 @@ TABLE = target("cuda:90").costs
         (Work(wavefronts=8), 8 * TABLE.wavefront),
         (Work(shuffles=8), 8 * TABLE.shuffle),
         (Work(alu=8), 8 * TABLE.alu),
-        (Work(far_sectors=2), 2 * TABLE.far_sector),
         (Work(barriers=1, warp_barriers=1), TABLE.cta_barrier + TABLE.warp_barrier),
     ],
 )

@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 57_200),
-    "lines of tests": (lambda: lines("test"), 48_970),
-    "words of documents": (words, 30_000),
+    "lines of source": (lambda: lines(*SOURCE), 54_400),
+    "lines of tests": (lambda: lines("test"), 46_850),
+    "words of documents": (words, 29_700),
     "fields of Policy": (lambda: len(thresholds()), 20),
 }
 

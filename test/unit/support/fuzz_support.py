@@ -9,7 +9,7 @@ import pytest
 
 from triton_linear.lowering.emit import calls
 from triton_linear.lowering.emit.text import FunctionWriter
-from triton_linear.lowering.plan.gathers import AnyGatherPlan
+from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
 
@@ -22,11 +22,9 @@ def break_code(
     is changed as text."""
     emit_body, body = calls.emit_body, FunctionWriter.body
 
-    def broken(
-        plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any, **closing: bool
-    ) -> str:
+    def broken(plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
         writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
-        return emit_body(change_plan(plan), signature, target, writer, *others, **closing)
+        return emit_body(change_plan(plan), signature, target, writer, *others)
 
     monkeypatch.setattr(calls, "emit_body", broken)
     break_gathers(monkeypatch, change)
@@ -36,10 +34,8 @@ def break_gathers(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str])
     """Let the text of each gather's code be changed."""
     emit_gather_body, body = calls.emit_gather_body, FunctionWriter.body
 
-    def broken(
-        plan: AnyGatherPlan, signature: Any, target: Any, writer: FunctionWriter, *others: Any, **closing: bool
-    ) -> str:
+    def broken(plan: GatherPlan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
         writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
-        return emit_gather_body(plan, signature, target, writer, *others, **closing)
+        return emit_gather_body(plan, signature, target, writer, *others)
 
     monkeypatch.setattr(calls, "emit_gather_body", broken)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.emit.gathers import emit_gather_body
-from triton_linear.lowering.emit.text import SHARED, FunctionWriter, Signature
+from triton_linear.lowering.emit.text import FunctionWriter, Signature
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.plan.gathers import AnyGatherPlan
+from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.target.targets import Target
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
@@ -18,15 +18,15 @@ INDICES = ("i8", "i16", "i32", "i64")
 Vector = tuple[int, ...]
 
 
-def emit_gather(plan: AnyGatherPlan, signature: Signature, target: Target, symbol: str = "gather") -> str:
-    """The gather as a function: `(source struct, index struct, scratch) -> result struct`.
+def emit_gather(plan: GatherPlan, signature: Signature, target: Target, symbol: str = "gather") -> str:
+    """The gather as a function: `(source struct, index struct) -> result struct`.
 
     Its body has the lines that a kernel gets.
     """
     writer = FunctionWriter()
-    result = emit_gather_body(plan, signature, target, writer, "%source", "%index", "%scratch")
+    result = emit_gather_body(plan, signature, target, writer, "%source", "%index")
     writer.effect(f"llvm.return {result} : {signature.result}")
-    arguments = f"%source: {signature.source}, %index: {signature.index}, %scratch: {SHARED}"
+    arguments = f"%source: {signature.source}, %index: {signature.index}"
     return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"
 
 
@@ -51,9 +51,8 @@ def layout(register: list[Vector], lane: list[Vector], warp: list[Vector], sizes
     return LinearLayout.from_bases(bases, dims)
 
 
-def random_gather(rng: random.Random, target: Target, apart: bool = False) -> Case:
-    """One of rank 1 or 2 that stays in its warp, with copies in registers, lanes and warps; if `apart`, one
-    whose warps may have anything."""
+def random_gather(rng: random.Random, target: Target) -> Case:
+    """One of rank 1 or 2 that stays in its warp, with copies in registers, lanes and warps."""
     lane_bits, warp_bits = target.lanes.bit_length() - 1, rng.randrange(3)
     rank = rng.choice((1, 2, 2, 2))
     sizes = [1 << rng.randrange(11 if rank == 1 else 7) for _ in range(rank)]
@@ -63,12 +62,10 @@ def random_gather(rng: random.Random, target: Target, apart: bool = False) -> Ca
         index_sizes[axis] = 1 << rng.randrange(6)
     zero = (0,) * rank
     beside = [vector for vector in _units(sizes) if not vector[axis]]
-    warps = [rng.sample(beside, min(len(beside), warp_bits))] * 2
-    if apart:
-        warps = [_drawn(rng, _units(shape), warp_bits) for shape in (sizes, index_sizes)]
+    warp = rng.sample(beside, min(len(beside), warp_bits))
     sides = [
         _with_warps(rng, shape, lane_bits, warp + [zero] * (warp_bits - len(warp)))
-        for shape, warp in zip((sizes, index_sizes), warps, strict=True)
+        for shape in (sizes, index_sizes)
     ]
     fitting = [name for name in INDICES if sizes[axis] <= 1 << element_type(name).bits]
     return Case(*sides, axis, element_type(rng.choice(ELEMENTS)), element_type(rng.choice(fitting)))
@@ -91,56 +88,6 @@ def in_cluster(rng: random.Random, case: Case) -> Case:
         return LinearLayout.from_bases(list(bases.items()), dims)
 
     return replace(case, src=of(case.src), index=of(case.index))
-
-
-def across_ctas(rng: random.Random, target: Target, bits: int = 11) -> Case:
-    """A gather from at most 2^`bits` elements by 2 to 16 CTAs of up to 4 warps, each of which may hold and want
-    anything: parts of the axis, rows, or copies."""
-    warp_bits, cta_bits, rank = rng.randrange(3), rng.randint(1, 4), rng.choice((1, 2, 2, 3))
-    most = bits // rank
-    sizes = [1 << rng.randint(0, most) for _ in range(rank)]
-    axis = rng.randrange(rank)
-    sizes[axis] = max(sizes[axis], 1 << rng.randint(1, most))
-    index_sizes = list(sizes)
-    if rng.random() < 0.3:
-        index_sizes[axis] = 1 << rng.randrange(6)
-    src, index = (_anywhere(rng, shape, target, warp_bits, cta_bits) for shape in (sizes, index_sizes))
-    if index_sizes == sizes and rng.random() < 0.4:
-        index = _nearly(rng, src)
-    fitting = [name for name in INDICES if sizes[axis] <= 1 << element_type(name).bits]
-    return Case(src, index, axis, element_type(rng.choice(ELEMENTS)), element_type(rng.choice(fitting)))
-
-
-def _anywhere(
-    rng: random.Random, sizes: list[int], target: Target, warp_bits: int, cta_bits: int
-) -> LinearLayout:
-    """A layout with any bit anywhere, with copies; in some, vectors are sums of unit vectors."""
-    columns, lane_bits = _units(sizes), target.lanes.bit_length() - 1
-    if rng.random() < 0.3 and len(columns) > 1:
-        for _ in range(6):
-            i, j = rng.sample(range(len(columns)), 2)
-            columns[i] = tuple(a ^ b for a, b in zip(columns[i], columns[j], strict=True))
-    threads = lane_bits + warp_bits + cta_bits
-    columns += [(0,) * len(sizes)] * max(rng.choice((0, 0, 1, 2)), threads - len(columns))
-    rng.shuffle(columns)
-    left = iter(columns)
-    counts = {LANE: lane_bits, WARP: warp_bits, BLOCK: cta_bits, REGISTER: len(columns) - threads}
-    bases = {name: [next(left) for _ in range(count)] for name, count in counts.items()}
-    dims = [(f"dim{number}", size) for number, size in enumerate(sizes)]
-    return LinearLayout.from_bases([(name, bases[name]) for name in (REGISTER, LANE, WARP, BLOCK)], dims)
-
-
-def _nearly(rng: random.Random, side: LinearLayout) -> LinearLayout:
-    """A layout that differs from another by a few exchanges of basis vectors."""
-    bases = {name: list(vectors) for name, vectors in side.bases}
-    for _ in range(rng.randrange(3)):
-        (a, i), (b, j) = rng.sample([(name, k) for name, rows in bases.items() for k in range(len(rows))], 2)
-        bases[a][i], bases[b][j] = bases[b][j], bases[a][i]
-    return LinearLayout.from_bases(list(bases.items()), list(side.out_dims))
-
-
-def _drawn(rng: random.Random, vectors: list[Vector], count: int) -> list[Vector]:
-    return rng.sample(vectors, min(len(vectors), rng.randint(0, count)))
 
 
 def _units(sizes: list[int]) -> list[Vector]:

@@ -6,6 +6,7 @@ from cluster_marks import ordered
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import operations
+from triton_linear.lowering.planners.select import CROSSING
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.framework.run import run_passes
@@ -46,10 +47,9 @@ def test_an_exchange_beside_a_region_is_ours() -> None:
 
 
 @ordered
-def test_in_a_cluster_it_is_ours_across_ctas_too() -> None:
+def test_in_a_cluster_it_is_ours_inside_a_cta() -> None:
     assert reason(module(2)) is None
-    assert reason(module(2, source=HALVES)) is None
-    assert reason(module(2, "helper", source=HALVES)) == CALLS
+    assert reason(module(2, source=HALVES)) == CROSSING
 
 
 def test_beside_calls_it_is_tritons_but_not_beside_our_own() -> None:

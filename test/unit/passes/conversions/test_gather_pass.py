@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
-from typing import Any
 
 import accumulator_kernels
 import numpy as np
 import pytest
-from cluster_marks import ordered
 from gather_cases import TARGETS
 
-from bench.fuzz.partitions import given_lines, module_of_regions, sink_lines
-from bench.fuzz.program import Program
 from bench.whole_kernels import LOWERING, lower_kernel, sink
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.mlir_adapter import operations
-from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
-from triton_linear.lowering.emit import scratch
-from triton_linear.lowering.emit.turns import Order, Turn
+from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.interpreter.verify import held_elements
-from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import Cost, SharedPlan
+from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
-from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.gather import LowerGathers, _Choice
 from triton_linear.passes.conversions.stubs import StubError, stubs_of
 from triton_linear.passes.framework.plans import Plans
@@ -35,7 +26,6 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.support.compile import compile_text
-from triton_linear.tools.verify.command import check_gathers
 
 KERNELS = [name for name in TARGETS if name != "hip:gfx1200" or installed_release() < (3, 7)]
 """Newer Tritons lower gfx1200's barriers to operations that the interpreter does not know."""
@@ -115,166 +105,14 @@ def test_conversions_around_a_gather_go_where_all_is_cheaper_without() -> None:
     assert "ttg.convert_layout" not in text
 
 
-def across_warps(name: str = "cuda:90") -> str:
-    """A kernel that gathers along 16 columns, four in each of four warps."""
-    place = blocked((1, 4), (target(name).lanes, 1), (1, 4))
+def test_a_gather_across_warps_is_left() -> None:
+    place = blocked((1, 4), (32, 1), (1, 4))
     values, numbers = f"tensor<64x16xf32, {place}>", f"tensor<64x16xi32, {place}>"
     body = f"""%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}
     {sink("%c", values, "result")}"""
-    return module_text(name, body, f"%x: {values}, %i: {numbers}")
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_gathers_across_warps_meet_once(name: str) -> None:
-    """Between stores and loads."""
-    compilation = compile_text(across_warps(name), "k.ttgir", None, "llvm", LOWERING)
-    (gather,) = check_gathers(compilation)
-    assert gather.verdict is not None and gather.verdict.ok
-    (stub,) = compilation.stubs.values()
-    assert isinstance(stub.plan, SharedPlan)
-    assert stub.plan.scope == "cta"
-    assert gather.verdict.counts.cta_barriers == 1
-    assert gather.verdict.counts.loads == {4: 64 * 16 // (4 * target(name).lanes)}
-
-
-def in_two_ctas(basis: tuple[int, int]) -> str:
-    """A gather along the columns whose CTAs lie as the basis vector says."""
-    place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", f", CGALayout = [{list(basis)}]}}>")
-    values, numbers = f"tensor<128x64xf32, {place}>", f"tensor<128x64xi32, {place}>"
-    body = f"""%c = tt.gather %x[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}
-    {sink("%c", values, "result")}"""
-    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}")
-    return text.replace('num-ctas" = 1', 'num-ctas" = 2')
-
-
-@pytest.mark.parametrize("name", ["cuda:90", "cuda:100"])
-def test_what_other_ctas_hold_is_gathered_from_them(name: str) -> None:
-    text = in_two_ctas((0, 1)).replace("cuda:90", name)
-    found, _ = prepared(text, name)
+    found, _ = prepared(module_text("cuda:90", body, f"%x: {values}, %i: {numbers}"))
     (gather,) = found.gathers
-    if installed_release() not in CLUSTERS_ORDERED:
-        assert gather.kind == "stock" and "2 CTAs share their memory" in gather.detail
-        return
-    assert gather.kind == "gather-shared" and "2 cluster barriers" in gather.detail
-    compilation = compile_text(text, "gather.ttgir", None, "ptx", LOWERING)
-    (checked,) = check_gathers(compilation)
-    assert checked.verdict is not None and checked.verdict.ok
-    assert checked.verdict.checked == 2 * 2 * 128 * 32
-    moved = "2 cluster barriers, 65536 bytes moved, in all CTAs"
-    assert f"{moved}; 0 wrong of 16384, 0 races, plan proved" in str(checked)
-    ptx = compilation.kernels[0].lowered.text("ptx")
-    assert ptx.count("mapa") == ptx.count("ld.shared::cluster") == 32
-    assert ptx.count("barrier.cluster.arrive") == ptx.count("barrier.cluster.wait") >= 2
-    assert "bar.sync" not in ptx
-
-
-@ordered
-@pytest.mark.parametrize("ours", [False, True], ids=["stock", "ours"])
-def test_a_cluster_reverses_a_tensor_and_stock_triton_does_not(ours: bool) -> None:
-    """Each of two CTAs has a half, and wants the other; Triton 3.9 loads from the own one."""
-    shape = "sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1]]"
-    place = f"#ttg.blocked<{{{shape}}}>"
-    values, numbers = f"tensor<512xi32, {place}>", f"tensor<512xi32, {place}>"
-    body = f"""%c = tt.gather %x[%i] {{axis = 0 : i32}} : ({values}, {numbers}) -> {values}
-    {sink("%c", values, "result")}"""
-    text = module_text("cuda:90", body, f"%x: {values}, %i: {numbers}").replace(
-        'num-ctas" = 1', 'num-ctas" = 2'
-    )
-    kernel = lower_kernel(text, "kernel.ttgir", "cuda:90", LOWERING if ours else None)
-    layout = encodings.held_layout_of(place, (512,), 32)
-    held = np.concatenate([held_elements(layout, 32, 4, cta) for cta in range(2)], axis=1)
-    registers = [
-        list(given[held][:, None].astype(np.uint64)) for given in (np.arange(512) + 7, 511 - np.arange(512))
-    ]
-    outcome = kernel.run(registers, ctas=2)
-    given, undefined = outcome.sinks["result"]
-    if ours:
-        assert np.array_equal(given[:, 0], 511 - held + 7) and not undefined.any() and not outcome.races
-    elif installed_release() == (3, 9):
-        assert "mapa" not in kernel.text and undefined.all()
-
-
-@ordered
-@pytest.mark.parametrize("region", [0, 1])
-def test_what_other_ctas_hold_is_gathered_in_a_region(region: int) -> None:
-    """Each of two CTAs has a half, and wants the other; `region`: of the kernel's own warps, or a partition."""
-    shape = "sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0], CGALayout = [[1]]"
-    place = f"#ttg.blocked<{{{shape}}}>"
-    sides = [Program("cuda:90", 4, (512,), "i32", place, (), region, 2) for _ in range(2)]
-    type_ = sides[0].type(place)
-    gathered = f"%c = tt.gather %x0[%x1] {{axis = 0 : i32}} : ({type_}, {type_}) -> {type_}"
-    second = [*given_lines(1, sides[1]), gathered, *sink_lines(0, sides[0], "%c", place)]
-    text = module_of_regions(sides, [given_lines(0, sides[0]), second])
-    kernel = lower_kernel(text, "kernel.ttgir", "cuda:90", LOWERING)
-    assert [gather.kind for gather in kernel.gathers] == ["gather-shared"]
-    layout = encodings.held_layout_of(place, (512,), 32)
-    held = np.concatenate([held_elements(layout, 32, 4, cta) for cta in range(2)], axis=1)
-    wanted = 511 - np.arange(512)
-    given = {
-        "0": list((held + 7)[:, None].astype(np.uint64)),
-        "1": list(wanted[held][:, None].astype(np.uint64)),
-    }
-    outcome = simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=2)
-    values, undefined = outcome.sinks["0"]
-    assert np.array_equal(values[:, 0], wanted[held] + 7) and not undefined.any() and not outcome.races
-
-
-def in_turns(count: int) -> str:
-    """A loop with `count` gathers along columns that two CTAs share."""
-    place = blocked((1, 4), (8, 4), (4, 1)).replace("}>", ", CGALayout = [[0, 1]]}>")
-    values, numbers = f"tensor<32x32xf32, {place}>", f"tensor<32x32xi32, {place}>"
-    lines = [
-        "%zero = arith.constant 0 : i32",
-        "%one = arith.constant 1 : i32",
-        f"%r = scf.for %k = %zero to %n step %one iter_args(%x0 = %x) -> ({values}) : i32 {{",
-    ]
-    for step in range(count):
-        lines += [
-            f"%g{step} = tt.gather %x{step}[%i] {{axis = 1 : i32}} : ({values}, {numbers}) -> {values}",
-            f"%x{step + 1} = arith.addf %g{step}, %g{step} : {values}",
-        ]
-    lines += [f"scf.yield %x{count} : {values}", "}", sink("%r", values, "result")]
-    text = module_text("cuda:90", "\n".join(lines), f"%x: {values}, %i: {numbers}, %n: i32")
-    return text.replace('num-ctas" = 1', 'num-ctas" = 2')
-
-
-@ordered
-@pytest.mark.parametrize(("count", "barriers"), [(1, [1]), (2, [1, 1]), (3, [1, 1, 1])])
-def test_gathers_of_a_loop_take_turns(count: int, barriers: list[int]) -> None:
-    checked = check_gathers(compile_text(in_turns(count), "k.ttgir", None, "llvm", LOWERING))
-    verdicts = [one.verdict for one in checked if one.verdict is not None]
-    assert len(verdicts) == count and all(verdict.ok for verdict in verdicts)
-    assert [verdict.counts.cluster_barriers for verdict in verdicts] == barriers
-
-
-@ordered
-@pytest.mark.parametrize(("count", "change"), [(1, {"closes": False}), (2, {"piece": 0, "closes": False})])
-def test_gathers_that_take_wrong_turns_are_found(
-    count: int, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = scratch.turns
-
-    def wrong(order: Order) -> dict[int, Turn]:
-        return {number: replace(turn, **change) for number, turn in right(order).items()}
-
-    monkeypatch.setattr(scratch, "turns", wrong)
-    for one in check_gathers(compile_text(in_turns(count), "k.ttgir", None, "llvm", LOWERING)):
-        assert one.verdict is not None
-        assert ("cluster", "write after read") in {(race.scope, race.hazard) for race in one.verdict.races}
-
-
-def test_each_cta_of_a_cluster_gathers_through_its_own_memory() -> None:
-    found, _ = prepared(in_two_ctas((1, 0)))
-    (gather,) = found.gathers
-    if installed_release() in CLUSTERS_ORDERED:
-        assert gather.kind == "gather-shared"
-        compilation = compile_text(in_two_ctas((1, 0)), "gather.ttgir", None, "ptx", LOWERING)
-        (checked,) = check_gathers(compilation)
-        assert checked.verdict is not None and checked.verdict.ok
-        assert checked.verdict.checked == 2 * 2 * 128 * 32  # two draws, two CTAs, 32 registers of 128 threads
-        assert "mapa" not in compilation.kernels[0].lowered.text("ptx")
-    else:
-        assert gather.kind == "stock" and "2 CTAs share their memory" in gather.detail
+    assert gather.kind == "stock" and gather.detail == "index bit 4 names an element of another warp"
 
 
 def test_stubs_are_shared_and_have_plans_for_their_target_only() -> None:
@@ -372,6 +210,6 @@ def test_a_gather_that_some_warps_run_is_ours() -> None:
 def test_throughput_counts_for_the_warps_of_a_cta_at_least() -> None:
     """A kernel with a large tensor is priced for no other warps than those of its CTA."""
     few = Situation.on(target("cuda:90")).with_warps(0)
-    choice = _Choice(few, PartialCode.find(()), ctas=1, warps=4)
+    choice = _Choice(few, warps=4)
     cost = Cost(100.0, latency=50.0)
     assert choice.clocks(cost) == cost.expected(4) > cost.expected(0)

@@ -214,67 +214,10 @@ def test_each_cta_of_a_cluster_reduces_what_it_has(operation: str, block: str, c
                 assert np.array_equal(found, registers_of(patterns(wanted[number]), result, ours, cta))
 
 
-def of_cluster(
-    kernel: LoweredKernel,
-    operation: str,
-    encoding: str,
-    ctas: int,
-    seed: int,
-    shape: tuple[int, int] = (64, 512),
-) -> list[Array]:
-    """[register, thread of the cluster] of the results of a kernel that reduces along dimension 1."""
-    arrays = inputs(operation, shape, 1, seed)
-    layout = layout_of(encoding, shape)
-    given = [
-        np.concatenate([registers_of(patterns(array), layout, kernel, cta) for cta in range(ctas)], axis=2)
-        for array in arrays
-    ]
-    outcome = kernel.run(given, ctas=ctas)
-    assert not outcome.races
-    found = [outcome.sinks[f"result{number}"] for number in range(len(REGIONS[operation]))]
-    assert not any(undefined.any() for _, undefined in found)
-    return [values for values, _ in found]
-
-
 @ordered
-@pytest.mark.parametrize(
-    ("operation", "block", "ctas"),
-    [
-        ("sum", "[[0, 1]]", 2),
-        ("fsum", "[[0, 1]]", 2),
-        ("argmax", "[[0, 1], [0, 2]]", 4),
-        ("fsum", "[[0, 2], [0, 1]]", 4),
-        ("mixed", "[[1, 0], [0, 1]]", 4),
-        ("fsum", "[[0, 1], [0, 2], [0, 4]]", 8),
-        ("xor", "[[0, 0], [0, 1]]", 4),
-    ],
-)
-def test_all_ctas_get_the_partial_results_of_all(operation: str, block: str, ctas: int) -> None:
-    encoding = across(4, f", CGALayout = {block}")
-    text = module(operation, encoding, (64, 512), 1).replace('"ttg.num-ctas" = 1', f'"ttg.num-ctas" = {ctas}')
-    ours, stock = (lower_kernel(text, "cluster.ttgir", "cuda:90", options) for options in (OPTIONS, None))
-    assert "cluster-shared" in [conversion.kind for conversion in ours.conversions if conversion.partials]
-    found = of_cluster(ours, operation, encoding, ctas, seed=ctas)
-    for one, two in zip(found, of_cluster(stock, operation, encoding, ctas, seed=ctas), strict=True):
-        assert np.array_equal(one, two)
-    wanted = expected(operation, inputs(operation, (64, 512), 1, seed=ctas), 1)
-    if wanted is not None:
-        result = layout_of(f"#ttg.slice<{{dim = 1, parent = {encoding}}}>", (64,))
-        for one, array in zip(found, wanted, strict=True):
-            parts = [registers_of(patterns(array), result, ours, cta) for cta in range(ctas)]
-            assert np.array_equal(one, np.concatenate(parts, axis=2))
-
-
-@ordered
-def test_warps_come_before_ctas_where_both_are_more_than_the_lanes() -> None:
-    """Three bits of warps and three of CTAs: Triton goes in two rounds."""
-    shape, encoding = (2, 2048), across(8, ", CGALayout = [[0, 1], [0, 2], [0, 4]]")
-    text = module("fsum", encoding, shape, 1).replace('"ttg.num-ctas" = 1', '"ttg.num-ctas" = 8')
-    text = text.replace('"ttg.num-warps" = 4', '"ttg.num-warps" = 8')
-    ours, stock = (lower_kernel(text, "cluster.ttgir", "cuda:90", options) for options in (OPTIONS, None))
-    assert any(conversion.partials for conversion in ours.conversions)
-    found, theirs = (of_cluster(kernel, "fsum", encoding, 8, 1, shape) for kernel in (ours, stock))
-    assert all(np.array_equal(one, two) for one, two in zip(found, theirs, strict=True))
+def test_a_reduction_across_ctas_stays() -> None:
+    _, said = taken_apart(clustered("sum", "[[0, 1]]", 2))
+    assert not said
 
 
 @unordered

@@ -78,7 +78,7 @@ def splits(draw: st.DrawFn) -> tuple[LinearLayout, int, Split]:
 
 
 def crossing(layout: LinearLayout, axis: int) -> int:
-    return sum(bool(basis[axis]) for name in (WARP, BLOCK) for basis in dict(layout.bases)[name])
+    return sum(bool(basis[axis]) for basis in dict(layout.bases)[WARP])
 
 
 @given(splits())
@@ -111,11 +111,7 @@ def test_what_is_reduced_within_warps_lies_within_warps(drawn: tuple[LinearLayou
     for name, vectors in left.bases:
         for basis in vectors:
             along = basis[axis : axis + found.crossing]
-            assert not any(along) or (name in (WARP, BLOCK) and sum(along) == 1 and sum(basis) == 1)
-            if found.crossing <= len(dict(layout.bases)[LANE]):
-                assert name != BLOCK or not any(along[found.far :])
-            else:
-                assert name != WARP or not any(along[found.crossing - found.far :])
+            assert not any(along) or (name == WARP and sum(along) == 1 and sum(basis) == 1)
     if installed_release() in REDUCTIONS_CONVERT:
         assert found.inside <= 1
         return
