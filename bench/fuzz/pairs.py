@@ -19,7 +19,6 @@ from triton_linear.dialect.linear_layout import BLOCK, REGISTER, LinearLayout
 from triton_linear.lowering.interpreter.verify import Verdict, held_elements
 from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.target import limits
-from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.support.backend import vendor_of
@@ -33,9 +32,6 @@ to spill more."""
 ASSEMBLED = {"nvidia": "ptx", "amd": "hsaco"}
 """The last stage of modules that are assembled. PTX is not assembled further, because ptxas is a separate
 process."""
-NO_LOOSE_BYTES = f"{{loose_shuffles={UNBOUNDED}}}"
-"""Behind a target with clusters or warp-specialised regions: arithmetic gives and takes the bytes that are
-drawn, and their conversions are to be ours all the same."""
 
 
 def drawn_layout(pair: Pair, encoding: str) -> LinearLayout:
@@ -178,8 +174,7 @@ def examine_pairs(singles: Sequence[Program], lanes: int, assembled: bool, name:
     first = singles[0]
     text = pairs_text(singles, lanes, assembled)
     stage = last_stage(first.target, assembled)
-    spelled = f"{first.target}{NO_LOOSE_BYTES if first.ctas > 1 else ''}"
-    compilation = compile_text(text, name, spelled, stage, LOWERING)  # the pairs stay as drawn
+    compilation = compile_text(text, name, first.target, stage, LOWERING)  # the pairs stay as drawn
     if assembled and all(kernel.lowered.stages[stage] for kernel in compilation.kernels):
         totals.assembled += 1
         totals.assembled_conversions += len(singles)

@@ -17,7 +17,6 @@ import numpy as np
 
 from bench.fuzz.evaluate import mask_of
 from bench.fuzz.pairs import (
-    NO_LOOSE_BYTES,
     as_pair,
     as_program,
     ends,
@@ -169,7 +168,7 @@ def examine_partitions(
     """Compile and run a module, with stock Triton if `options` is None. Raises ToolError if either fails."""
     totals = Totals(modules=1, conversions=len(programs))
     # The bytes of these programs are loose, but their conversions must not be left to Triton.
-    kernel = lower_kernel(partitions_text(programs), name, f"{programs[0].target}{NO_LOOSE_BYTES}", options)
+    kernel = lower_kernel(partitions_text(programs), name, programs[0].target, options)
     if options is not None:
         _count(totals, programs, kernel)
     try:

@@ -17,7 +17,6 @@ from bench.fuzz.draw import draw_program
 from bench.fuzz.encodings import layout_drawn
 from bench.fuzz.evaluate import evaluate, inputs, mask_of
 from bench.fuzz.examine import title
-from bench.fuzz.pairs import NO_LOOSE_BYTES
 from bench.fuzz.partitions import (
     DEFAULT_WARPS,
     MOST_PARTITIONS,
@@ -75,7 +74,7 @@ def examine_regions(
 ) -> Totals:
     """Compile and run a module; ToolError goes through. Without `options` it is compiled as by stock Triton."""
     totals = Totals(modules=1, programs=len(programs), conversions=conversions_of(programs))
-    kernel = lower_kernel(regions_text(programs), name, f"{programs[0].target}{NO_LOOSE_BYTES}", options)
+    kernel = lower_kernel(regions_text(programs), name, programs[0].target, options)
     for conversion in kernel.conversions if options is not None else ():
         totals.kinds[conversion.kind] += 1
         if conversion.kind == "stock":

@@ -53,13 +53,6 @@ def plan_cta_shared(
     return _plan("cta", conv, element, target, scratch_limit)
 
 
-def plan_by_vectors(conv: Conversion, scope: str, element: ElementType, target: Target) -> SharedPlan:
-    """The exchange that stores source registers and loads destination registers without matrix accesses and
-    shuffles."""
-    exchange = _exchange(scope, conv.src, conv.dst)
-    return next(exchange_plans(scope, exchange, element, target, target.scratch_limit(1 << len(conv.src.warp))))
-
-
 def _misfit(conv: Conversion, reach: Reach) -> str | None:
     """The reason why the conversion has no exchange within `reach`, or None."""
     return conv.witness(reach) if conv.reach > reach else None

@@ -111,12 +111,6 @@ class Policy:
     (passes/analysis/recurrence.py), whose grids have few CTAs; 0: the warps of one CTA. Of 409 launches of
     other packages 62 were below 0.98 of stock Triton's speed with 8, of which 12 below 0.90, and 52 and 8 with
     0; of the 19 that changed by 2 % or more, 15 became faster."""
-    loose_shuffles: float = _threshold(1.25, UNBOUNDED, "times as many instructions")
-    """In kernels with clusters or warp-specialised regions, shuffles of predicates that arithmetic gives and
-    takes are left to Triton (lowering/planners/loose.py) if they are of more than one word, and take so many
-    times the instructions of an exchange without words. Of 34 kernels of bench.gpu_partitions with such
-    shuffles of bytes or predicates 20 were below 0.98 of stock Triton's speed on an H100, 0.68 at worst, their
-    mean 0.96; of 18 with shuffles that take fewer, one was, and their mean 1.05."""
     matrix_bytes: int = _threshold(4, 0, "bytes")
     """The widest load of a lane that gives way to `ldmatrix` without `.trans`, if elements are narrower than
     this, and stores and loads become fewer. It takes as many wavefronts, and fewer instructions: alone, a warp

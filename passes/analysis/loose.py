@@ -3,14 +3,9 @@
 Bytes that are loaded or converted from floats are packed four to a register, and plans move them as words. If
 arithmetic on bytes gives the source of a conversion, they have to be packed before it: three permutes make a
 word (`emit.machines.PACK`), while LLVM clears each register first.
-
-Predicates (i1) that arithmetic gives and takes are in predicate registers. To make bytes and words of them, and
-the reverse, takes more than moving them one by one often does (`lowering/planners/loose.py`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterable
 
 from triton_linear.dialect.mlir_adapter import Block, Operation, Value
 from triton_linear.passes.analysis.flow import terminator
@@ -22,16 +17,6 @@ BYTE = 8
 """Bits of a byte."""
 
 
-def moves_predicates(conversion: Operation) -> bool:
-    """True if arithmetic on predicates gives the operand of a conversion and uses its result."""
-    source, result = conversion.operands[0], conversion.results[0]
-    return (
-        element_of(source.type).bits == 1
-        and _is_from_arithmetic(source, set())
-        and _is_used_by_arithmetic(result)
-    )
-
-
 def takes_loose_bytes(conversion: Operation) -> bool:
     """True if arithmetic on single bytes, other than predicates, gives the operand of a conversion."""
     source = conversion.operands[0]
@@ -41,7 +26,7 @@ def takes_loose_bytes(conversion: Operation) -> bool:
 def gives_loose_bytes(conversion: Operation) -> bool:
     """True if all that uses the result of a conversion is arithmetic on single bytes, other than predicates."""
     result = conversion.results[0]
-    return element_of(result.type).bits == BYTE and _is_used_by_arithmetic(result, all)
+    return element_of(result.type).bits == BYTE and _is_used_by_arithmetic(result)
 
 
 def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
@@ -65,11 +50,10 @@ def _is_from_arithmetic(value: Value, seen: set[Value]) -> bool:
     )
 
 
-def _is_used_by_arithmetic(value: Value, how: Callable[[Iterable[bool]], bool] = any) -> bool:
-    """True if arithmetic on integers is among what uses a value; with `all`, if it is all that does."""
+def _is_used_by_arithmetic(value: Value) -> bool:
+    """True if arithmetic on integers is all that uses a value."""
     users = [use.owner.operation for use in value.uses]
-    return bool(users) and how(
-        named(user.name).integers
-        or (named(user.name).in_place and _is_used_by_arithmetic(user.results[0], how))
+    return bool(users) and all(
+        named(user.name).integers or (named(user.name).in_place and _is_used_by_arithmetic(user.results[0]))
         for user in users
     )

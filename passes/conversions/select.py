@@ -12,22 +12,15 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
 from triton_linear.lowering.plan.plans import (
     NoOpPlan,
-    Plan,
     Selection,
-    SharedPlan,
-    ShufflePlan,
     meets_warps,
 )
-from triton_linear.lowering.planners.loose import additional_instructions
 from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.target.policy import UNBOUNDED
 from triton_linear.lowering.target.situation import Situation
-from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.accumulators import changed_signs
 from triton_linear.passes.analysis.addresses import address_conversions
 from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
-from triton_linear.passes.analysis.loose import moves_predicates
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.framework import diagnostics
@@ -48,10 +41,6 @@ _SEEN_THROUGH = (
     "it leads to an address or a mask of a memory access, whose width Triton takes from what it knows of them, "
     "which may be more than is known here: "
 )
-_LOOSE = (
-    "arithmetic has its predicates one to a register on both sides, where Triton moves them as they are: in "
-    "words it would take {} instructions more"
-)
 _SIGN = "it takes what `wgmma` left with its sign changed, in an integer instruction that ptxas has wrong"
 
 
@@ -66,10 +55,7 @@ class SelectLowering(Planning):
     warp-specialised region calls, it leads to an address or a mask of which Triton's axis analysis may
     know more than can be handed on, or it takes accumulators of `wgmma` with another sign
     (`passes/analysis/accumulators.py`), or it goes through memory in a cluster with a release that does not
-    order that (`CLUSTERS_ORDERED`), or, in a kernel with clusters or warp-specialised regions, it moves
-    predicates that arithmetic has one to a register by more instructions than Triton
-    (`lowering/planners/loose.py`), or it gives a value that is held
-    (`passes/reductions/held.py`).
+    order that (`CLUSTERS_ORDERED`), or it gives a value that is held (`passes/reductions/held.py`).
 
     A planned conversion that leads to an address or a mask promises what is known of its result
     (`passes/analysis/axis_hints.py`), by `tt.contiguity`, `tt.divisibility` and `tt.constancy`.
@@ -97,7 +83,6 @@ class SelectLowering(Planning):
             return False
         partial = PartialCode.find(ops)
         ctas = ctas_of(op)
-        beside = situation.gpu.policy.loose_shuffles < UNBOUNDED and (ctas > 1 or partial.present)
         unordered = ctas > 1 and situation.release not in CLUSTERS_ORDERED
         addresses, signs = address_conversions(ops), changed_signs(ops)
         held = KeptBits.of(op, pass_, exact=self.exact).held
@@ -117,8 +102,6 @@ class SelectLowering(Planning):
                     decision = _SIGN
                 elif conversion.results[0] in held:
                     decision = HELD
-                elif beside and (more := _instructions_more(conversion, decision.plan, situation.gpu, table)):
-                    decision = _LOOSE.format(more)
             if isinstance(decision, str):
                 conversion.attributes[ll.STOCK] = StringAttr.get(decision, op.context)
                 diagnostics.remark(conversion, f"conversion left to Triton: {decision}")
@@ -157,15 +140,6 @@ class SelectLowering(Planning):
         if situation.gpu.vendor == "amd" and (space := element.named_space):
             return f"it moves pointers to the address space {space}, which AMD GPUs have apart"
         return select(*sides, element, situation)
-
-
-def _instructions_more(conversion: Operation, plan: Plan | None, gpu: Target, table: LayoutTable) -> int:
-    """How many instructions a plan takes more than Triton's way with bytes as they are."""
-    if not isinstance(plan, SharedPlan | ShufflePlan) or not moves_predicates(conversion):
-        return 0
-    source = conversion.operands[0].type
-    sides = table.both(source, conversion.results[0].type)
-    return 0 if isinstance(sides, str) else additional_instructions(plan, *sides, element_of(source), gpu)
 
 
 def _hand_on(conversion: Operation, axes: AxisAnalysis) -> str | None:

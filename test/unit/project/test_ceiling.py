@@ -31,7 +31,7 @@ CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
     "lines of source": (lambda: lines(*SOURCE), 54_400),
     "lines of tests": (lambda: lines("test"), 46_850),
     "words of documents": (words, 29_700),
-    "fields of Policy": (lambda: len(thresholds()), 20),
+    "fields of Policy": (lambda: len(thresholds()), 19),
 }
 
 
