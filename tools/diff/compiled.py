@@ -22,8 +22,9 @@ from triton_linear.passes.operations.names import CONVERT
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
 from triton_linear.tools.diff.resources import Resources, resources
+from triton_linear.tools.explain.accesses import bits_of
 from triton_linear.tools.explain.anchors import REASONS, name_of
-from triton_linear.tools.explain.collect import AS_IT_IS, bits_of, explained_module
+from triton_linear.tools.explain.collect import AS_IT_IS, explained_module
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport, Place
 from triton_linear.tools.support.compile import kernel_modules, kernels, place_of, read_module, set_target
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics

@@ -16,7 +16,7 @@ from triton_linear.passes.framework.layouts import LayoutTable, element_of, memo
 from triton_linear.passes.operations.names import COPY
 from triton_linear.tools.explain.anchors import loop_depth, sort_of
 from triton_linear.tools.explain.records import AccessFigures, AccessReport, Place, ReductionReport
-from triton_linear.tools.support.words import in_words, short_type
+from triton_linear.tools.support.words import count, in_words, short_type
 
 REDUCTIONS = ("tt.reduce", "tt.scan")
 _PADDED = "#ttg.padded_shared"
@@ -37,7 +37,7 @@ def _access(op: Operation, table: LayoutTable, target: Target) -> AccessReport:
         loop_depth(op),
         op.name,
         short_type(str(registers.type)),
-        _words(registers.type, table, memory.type),
+        type_in_words(registers.type, table, memory.type),
         short_memory(memory.type),
         memory_in_words(memory.type),
         figures if isinstance(figures, AccessFigures) else None,
@@ -70,19 +70,20 @@ def _figures(
     )
 
 
-def _words(type_: Type, table: LayoutTable, memory: Type | None = None) -> str:
-    """A layout in words. The element type is that of `memory` if given, since copies have tensors of
-    pointers.
-    """
-    layout = table.of(type_)
-    if not isinstance(layout, LinearLayout):
-        return ""
-    described = memory_of(memory) if memory is not None else None
+def bits_of(type_: Type) -> int:
+    """The width of the elements of a tensor or of a buffer; 0 if it is not known."""
+    described = memory_of(type_)
     try:
-        element = element_type(described[1]) if described is not None else element_of(type_)
+        return element_type(described[1]).bits if described is not None else element_of(type_).bits
     except ValueError:
-        return in_words(layout)
-    return in_words(layout, element.bits)
+        return 0
+
+
+def type_in_words(type_: Type, table: LayoutTable, element: Type | None = None) -> str:
+    """The layout of a tensor's type in words, empty if it is not known. The elements are those of the type
+    `element` if it is given, since copies have tensors of pointers."""
+    layout = table.of(type_)
+    return in_words(layout, bits_of(element or type_)) if isinstance(layout, LinearLayout) else ""
 
 
 def reductions(ops: Sequence[Operation]) -> tuple[ReductionReport, ...]:
@@ -111,7 +112,7 @@ def _reduction(op: Operation, table: LayoutTable) -> ReductionReport:
         sort or op.name,
         axis,
         short_type(str(type_)),
-        _words(type_, table),
+        type_in_words(type_, table),
         spread(layout, axis) if isinstance(layout, LinearLayout) else {},
         int(bool(sort)),
     )
@@ -142,35 +143,33 @@ def memory_in_words(type_: Type) -> str:
     described = memory_of(type_)
     if described is None:
         return ""
-    shape, element, encoding = described
+    rank, size = len(described[0]), max(1, bits_of(type_) // 8)
     try:
-        layout, size = encodings.parse(encoding), max(1, element_type(element).bits // 8)
+        layout = encodings.parse(described[2])
     except ValueError:
         return ""
-    return _in_words(layout, len(shape), size)
-
-
-def _in_words(layout: encodings.Encoding, rank: int, size: int) -> str:
     match layout:
-        case encodings.NvmmaShared():
-            inner = rank - 2 if layout.transposed and rank > 1 else rank - 1
-            width = layout.swizzle_bytes
-            how = f"16-byte pieces swizzled within {width} bytes" if width else "not swizzled"
-        case encodings.AmdRotatingShared():
-            inner = rank - len(layout.order) + layout.order[0]
-            how = f"runs of {_run(layout.vec, size)} rotated"
-        case encodings.SwizzledShared():
-            inner = rank - len(layout.order) + layout.order[0]
-            phases = f"runs of {_run(layout.vec, size)} swizzled over {layout.max_phase} phases"
-            how = phases if layout.max_phase > 1 else "not swizzled"
         case encodings.PaddedShared():
             return ", ".join(
                 f"{_run(p.amount, size)} of padding behind every {p.interval}" for p in layout.paddings
             )
+        case encodings.NvmmaShared():
+            inner = rank - 2 if layout.transposed and rank > 1 else rank - 1
+            width = layout.swizzle_bytes
+            how = f"16-byte pieces swizzled within {width} bytes" if width else "not swizzled"
+        case encodings.AmdRotatingShared() | encodings.SwizzledShared():
+            inner = rank - len(layout.order) + layout.order[0]
+            how = f"runs of {_run(layout.vec, size)} "
+            if isinstance(layout, encodings.AmdRotatingShared):
+                how += "rotated"
+            else:
+                how = (
+                    f"{how}swizzled over {layout.max_phase} phases" if layout.max_phase > 1 else "not swizzled"
+                )
         case _:
             return ""
     return f"contiguous along dim{inner}, {how}"
 
 
 def _run(elements: int, size: int) -> str:
-    return f"{elements} element{'s' * (elements > 1)} ({elements * size} bytes)"
+    return f"{count(elements, 'element')} ({elements * size} bytes)"

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Module, Operation, Type, operations
-from triton_linear.passes.framework.layouts import LayoutTable, element_of
+from triton_linear.dialect.mlir_adapter import Module, Operation, operations
+from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.explain.accesses import accesses, reductions
+from triton_linear.tools.explain.accesses import accesses, reductions, type_in_words
 from triton_linear.tools.explain.advice import advice
 from triton_linear.tools.explain.anchors import Uses, loop_depth, name_of
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport, Place, SharedMemory
@@ -32,7 +32,7 @@ from triton_linear.tools.support.compile import (
     set_target,
 )
 from triton_linear.tools.support.errors import Diagnostic
-from triton_linear.tools.support.words import Figures, count, in_words, short_type
+from triton_linear.tools.support.words import Figures, count, short_type
 from triton_linear.tools.verify import stock
 from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.command import check, check_gathers, run_stubs
@@ -183,10 +183,6 @@ def _report(
     source, destination = (
         layout if isinstance(layout, LinearLayout) else None for layout in map(table.of, values)
     )
-    words = ("", "")
-    if source is not None and destination is not None:
-        bits = bits_of(values[0])
-        words = in_words(source, bits), in_words(destination, bits)
     if record is None and ll.PLAN in op.attributes:
         record = ll.plan_from_attribute(op.attributes[ll.PLAN])
     figures = dict(record.figures) if record is not None else {}
@@ -202,7 +198,8 @@ def _report(
         short_type(types[0]),
         short_type(types[1]),
         types,
-        *words,
+        type_in_words(values[0], table),
+        type_in_words(values[1], table),
         before,
         after,
         converted.kind,
@@ -215,14 +212,6 @@ def _report(
         f"{finding.status}: {finding.detail}".rstrip(": ") if finding is not None and wrong else "",
         advice(converted.kind, before, after, source, destination),
     )
-
-
-def bits_of(type_: Type) -> int:
-    """The width of a type's elements; 0 if it has none."""
-    try:
-        return element_of(type_).bits
-    except ValueError:
-        return 0
 
 
 _ASSIGNED = re.compile(r"layouts (of partition \d+ )?are assigned")

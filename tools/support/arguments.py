@@ -105,8 +105,8 @@ def _diff(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s WHAT [WHAT] [A=WORDS] [B=WORDS] [ARGUMENT ...] [OPTION ...]"
     subjects = (
         "one or two modules (.ttgir, .mlir), folders of them or scripts, with arguments behind. A=WORDS and "
-        "B=WORDS say how a side is compiled: stock, ours, or options as in TRITON_LINEAR, with commas between. Of "
-        "one subject without words, A is stock Triton and B has the plugin; two are compiled by stock Triton"
+        "B=WORDS say how a side is compiled: stock, ours, or options as in TRITON_LINEAR, with commas between. "
+        "Of one subject without words A is stock Triton and B has the plugin; two are compiled by stock Triton"
     )
     parser.add_argument("subjects", nargs="+", metavar="WHAT", help=subjects)
     parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what a module or the GPU says")
@@ -118,8 +118,8 @@ def _diff(parser: argparse.ArgumentParser) -> None:
 def _view(parser: argparse.ArgumentParser) -> None:
     option = parser.add_argument
     what = (
-        "an encoding ('#ttg.blocked<...>'), a Gluon layout ('BlockedLayout([1, 4], ...)'), FILE:LINE of a module, "
-        "or SCRIPT.py:LINE or SCRIPT.py:KERNEL:LINE: what the line compiles to"
+        "an encoding ('#ttg.blocked<...>'), a Gluon layout ('BlockedLayout([1, 4], ...)'), FILE:LINE of a "
+        "module, or SCRIPT.py:LINE or SCRIPT.py:KERNEL:LINE: what the line compiles to"
     )
     option("what", metavar="WHAT", help=what)
     option("--to", metavar="WHAT", help="a second layout: where the first is converted or stored to")
