@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -238,44 +237,6 @@ def test_text_that_is_no_ir_is_an_error(capfd: pytest.CaptureFixture[str], tmp_p
         bridge.text_to_upstream('"builtin.module"() ({ oh dear', bridge.upstream_context())
     with pytest.raises(bridge.BridgeError, match=r"gone\.ttgir"):
         bridge.parse_triton(tmp_path / "gone.ttgir", bridge.triton_context())
-
-
-def test_threads_do_not_meet() -> None:
-    failures: list[BaseException] = []
-
-    def work(path: Path) -> None:
-        try:
-            for _ in range(3):
-                module = bridge.parse_triton(path.read_text(), bridge.triton_context())
-                before = str(module)
-                upstream = bridge.to_upstream(module, bridge.upstream_context())
-                assert str(bridge.to_triton(upstream, module.context)) == before
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(path,)) for path in (*MODULES, *MODULES)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-
-
-def test_leaving_the_interpreter_is_silent(tmp_path: Path) -> None:
-    file = tmp_path / "kernel.ttgir"
-    file.write_text(MODULES[0].read_text())
-    script = (
-        "import sys\nfrom pathlib import Path\n"
-        "from triton_linear.dialect import bridge\n"
-        "def work(path):\n"
-        "    module = bridge.parse_triton(Path(path), bridge.triton_context())\n"
-        "    upstream = bridge.to_upstream(module, bridge.upstream_context())\n"
-        "    return len(str(bridge.to_triton(upstream, module.context)))\n"
-        "print(work(sys.argv[1]) > 1000)\n"
-    )
-    command = [sys.executable, "-c", script, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 class _Searches:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import random
 import re
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from strategies import dealt_layouts
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.encodings import MalformedEncoding, PaddedShared, Release, UnknownEncoding, layout_of
 from triton_linear.dialect.encodings.syntax import Basis
-from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.dialect.linear_layout import LinearLayout
 
 BLOCKED = (
     "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [2, 1], order = [1, 0]}>"
@@ -96,6 +95,10 @@ def test_wgmma_has_no_right_operand_in_registers() -> None:
         (
             "#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], instrShape = [8, 8, 4], isTransposed = true}>",
             "'instrShape' must begin with 32x32, 16x16, 64x4 or 4x64, got [8, 8, 4]",
+        ),
+        (
+            "#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], instrShape = [64, 4, 4], isTransposed = false}>",
+            "results of 64x4 are laid out transposed only",
         ),
         ("#ttg.amd_wmma<{version = 4, isTranspose = true, warpsPerCTA = [1, 1]}>", "must be 1 to 3, got 4"),
     ],
@@ -197,14 +200,40 @@ def test_clusters_in_both_spellings(triple: str, bases: str, shape: tuple[int, i
         assert layout_of(old, shape) == layout_of(new, shape)
 
 
-def test_tensor_memory_in_both_spellings() -> None:
+@pytest.mark.parametrize(
+    ("split", "bases", "shape"),
+    [
+        ("CTASplitM = 2", "[[1, 0]]", (256, 64)),
+        ("CTASplitN = 2", "[[0, 1]]", (128, 128)),
+        ("CTASplitM = 2, CTASplitN = 2", "[[1, 0], [0, 1]]", (256, 256)),
+    ],
+)
+@pytest.mark.parametrize("rows", [64, 128])
+def test_tensor_memory_in_both_spellings(split: str, bases: str, shape: tuple[int, int], rows: int) -> None:
     """The CTAs are the last columns in 3.6, a dimension of their own in 3.9; nothing else changes."""
-    block = "#ttng.tensor_memory_encoding<blockM = 128, blockN = 32, colStride = 1"
-    old = layout_of(f"{block}, CTASplitM = 2>", (256, 64))
-    new = layout_of(f"{block}, CGALayout = [[1, 0]]>", (256, 64))
+    block = f"#ttng.tensor_memory_encoding<blockM = {rows}, blockN = 32, colStride = 1"
+    shape = (shape[0] * rows // 128, shape[1])
+    old = layout_of(f"{block}, {split}>", shape)
+    new = layout_of(f"{block}, CGALayout = {bases}>", shape)
     assert new.in_dim_names == ("row", "col", "block")
-    bases = dict(new.bases)
-    assert dict(old.bases) == {"row": bases["row"], "col": bases["col"] + bases["block"]}
+    expected = dict(new.bases)
+    assert dict(old.bases) == {"row": expected["row"], "col": expected["col"] + expected["block"]}
+
+
+def test_two_ctas_with_64_rows_have_the_second_half_of_the_tensor_below_in_3_6() -> None:
+    block = "#ttng.tensor_memory_encoding<blockM = 64, blockN = 32, colStride = 1"
+    bases = dict(layout_of(f"{block}, CTASplitM = 2, twoCTAs = true>", (128, 64)).bases)
+    assert bases["row"] == (*((1 << bit, 0) for bit in range(6)), (0, 32))
+    assert bases["col"] == (*((0, 1 << bit) for bit in range(5)), (64, 0))
+
+
+def test_scales_in_both_spellings() -> None:
+    old, new = (
+        layout_of(f"#ttng.tensor_memory_scales_encoding<{cga}>", (256, 8))
+        for cga in ("CTASplitM = 2", "CGALayout = [[1, 0]]")
+    )
+    expected = dict(new.bases)
+    assert dict(old.bases) == {"row": expected["row"], "col": expected["col"] + expected["block"]}
 
 
 def test_scales_may_repeat_along_k_first() -> None:
@@ -316,40 +345,11 @@ def test_layouts_are_cached() -> None:
 # linear_encoding_text
 
 
-@st.composite
-def distributed_layouts(draw: st.DrawFn) -> LinearLayout:
-    """Surjective layouts whose bases are powers of two or zero, in any order."""
-    rank = draw(st.integers(1, 4))
-    generator = random.Random(draw(st.integers(0, 1 << 32)))
-    extent = [1] * rank
-    vectors = []
-    for _ in range(draw(st.integers(0, 10))):
-        axis = generator.randrange(rank)
-        vectors.append(tuple(extent[axis] if a == axis else 0 for a in range(rank)))
-        extent[axis] *= 2
-    vectors += [(0,) * rank] * draw(st.integers(0, 3))
-    generator.shuffle(vectors)
-    bases: dict[str, list[tuple[int, ...]]] = {"register": [], "lane": [], "warp": [], "block": []}
-    for vector in vectors:
-        bases[generator.choice(list(bases))].append(vector)
-    return LinearLayout(
-        tuple((name, tuple(group)) for name, group in bases.items()),
-        tuple(zip(dim_names(rank), extent, strict=True)),
-    )
-
-
-@given(distributed_layouts())
+@given(dealt_layouts(max_rank=4, max_bits=3))
 def test_linear_text_round_trip(layout: LinearLayout) -> None:
     text = encodings.linear_encoding_text(layout)
     assert layout_of(text, tuple(size for _, size in layout.out_dims)) == layout
     assert encodings.is_distributed(text)
-
-
-@pytest.mark.parametrize("text", [BLOCKED, MMA, f"#ttg.dot_op<{{opIdx = 0, parent = {MMA}, kWidth = 2}}>"])
-@pytest.mark.parametrize("shape", [(64, 64), (4, 4), (1, 128)])
-def test_any_encoding_can_be_written_as_linear(text: str, shape: tuple[int, int]) -> None:
-    layout = layout_of(text, shape)
-    assert layout_of(encodings.linear_encoding_text(layout), shape) == layout
 
 
 def test_absent_in_dims_become_empty() -> None:

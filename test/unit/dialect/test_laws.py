@@ -83,29 +83,6 @@ def test_compose_applies_outer_last(data: st.DataObject) -> None:
 
 @laws
 @given(st.data())
-def test_compose_is_associative(data: st.DataObject) -> None:
-    """f.compose(g).compose(h) = f.compose(g.compose(h))."""
-    f, g, h = chain(data, A, B, C, ("u", "v"))
-    assert f.compose(g).compose(h) == f.compose(g.compose(h))
-
-
-@laws
-@given(layouts())
-def test_identity_is_neutral_for_compose(layout: LinearLayout) -> None:
-    """1.compose(L) = L = L.compose(1)."""
-    assert identity(layout.in_dims).compose(layout) == layout == layout.compose(identity(layout.out_dims))
-
-
-@laws
-@given(st.data())
-def test_compose_is_the_matrix_product(data: st.DataObject) -> None:
-    """matrix(f.compose(g)) = matrix(g) matrix(f)."""
-    f, g = chain(data, A, B, C)
-    assert f.compose(g).matrix() == f2.multiply(g.matrix(), f.matrix())
-
-
-@laws
-@given(st.data())
 def test_compose_goes_by_names(data: st.DataObject) -> None:
     """The order of the dimensions in between is irrelevant."""
     f, g = chain(data, A, B, C)
@@ -130,40 +107,6 @@ def test_product_stacks_its_factors(data: st.DataObject) -> None:
     assert ab.apply(joined) == expected
     assert ab.in_dims == multiply_dims(a.in_dims, b.in_dims)
     assert ab.out_dims == multiply_dims(a.out_dims, b.out_dims)
-
-
-@laws
-@given(layouts(), layouts(), layouts())
-def test_product_is_associative_by_names(a: LinearLayout, b: LinearLayout, c: LinearLayout) -> None:
-    """(A * B) * C = A * (B * C), up to the order of dimensions, and exactly where the orders agree."""
-    left, right = (a * b) * c, a * (b * c)
-    assert left.transpose_ins(right.in_dim_names).transpose_outs(right.out_dim_names) == right
-
-
-@laws
-@given(layouts())
-def test_empty_is_neutral_for_product(layout: LinearLayout) -> None:
-    """empty() * L = L = L * empty()."""
-    assert LinearLayout.empty() * layout == layout == layout * LinearLayout.empty()
-
-
-@laws
-@given(st.data())
-def test_product_respects_compose(data: st.DataObject) -> None:
-    """(f * g).compose(f' * g') = f.compose(f') * g.compose(g'), by names."""
-    f, f2_ = chain(data, A, B, C)
-    g, g2 = chain(data, A, B, C)
-    left, right = (f * g).compose(f2_ * g2), f.compose(f2_) * g.compose(g2)
-    assert left.transpose_ins(right.in_dim_names).transpose_outs(right.out_dim_names) == right
-
-
-@laws
-@given(layouts(), layouts())
-def test_rank_of_a_product(a: LinearLayout, b: LinearLayout) -> None:
-    """A * B is surjective, injective, invertible exactly when both factors are."""
-    assert (a * b).is_surjective() == (a.is_surjective() and b.is_surjective())
-    assert (a * b).is_injective() == (a.is_injective() and b.is_injective())
-    assert (a * b).is_invertible() == (a.is_invertible() and b.is_invertible())
 
 
 @laws

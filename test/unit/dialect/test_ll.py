@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -141,21 +139,3 @@ def test_contexts_that_take_the_place_of_collected_ones_are_loaded_too() -> None
         assert ll.is_loaded(context)
         del context
         gc.collect()
-
-
-def test_leaving_the_interpreter_with_attributes_alive_is_silent() -> None:
-    script = (
-        "from triton_linear.dialect import ll, mlir_adapter\n"
-        "context = mlir_adapter.new_context()\n"
-        "ll.load(context)\n"
-        "from triton_linear.dialect.linear_layout import LinearLayout\n"
-        "def work():\n"
-        "    context = mlir_adapter.new_context()\n"
-        "    ll.load(context)\n"
-        "    return str(ll.layout_attribute(LinearLayout.identity_1d(2, 'lane', 'dim0'), context))\n"
-        "print(work())\n"
-        "del context\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "#ll.layout<{lane = [[1]]}, [2]>\n"
-    assert done.stderr == ""

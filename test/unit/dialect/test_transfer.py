@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import dealt_layouts
 
 from triton_linear.dialect.encodings import layout_of, transfer
-from triton_linear.dialect.linear_layout import LinearLayout, dim_names
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.tools.doctor.encodings import Case, Cases, Oracle
 
 Shape = tuple[int, ...]
@@ -48,32 +49,10 @@ def places(layout: LinearLayout) -> Iterator[tuple[Place, Shape]]:
         yield place, tuple(layout.apply(place).values())
 
 
-@st.composite
-def layouts(draw: st.DrawFn, max_rank: int = 3, last: int | None = None) -> LinearLayout:
-    """Small distributed layouts: powers of two and zeros dealt out to the in-dims."""
-    rank = draw(st.integers(1, max_rank))
-    bits = [draw(st.integers(0, 2)) for _ in range(rank)]
-    if last is not None:
-        bits[-1] = last.bit_length() - 1
-    vectors = [
-        tuple(1 << bit if a == axis else 0 for a in range(rank))
-        for axis in range(rank)
-        for bit in range(bits[axis])
-    ]
-    vectors += [(0,) * rank] * draw(st.integers(0, 2))
-    vectors = draw(st.permutations(vectors))
-    owners = [draw(st.sampled_from(("register", "lane", "warp"))) for _ in vectors]
-    bases = tuple(
-        (name, tuple(v for v, owner in zip(vectors, owners, strict=True) if owner == name))
-        for name in ("register", "lane", "warp", "block")
-    )
-    return LinearLayout(bases, tuple(zip(dim_names(rank), (1 << b for b in bits), strict=True)))
-
-
 # By definition: no element changes its place.
 
 
-@given(layouts(), st.randoms(use_true_random=False))
+@given(dealt_layouts(), st.randoms(use_true_random=False))
 def test_trans_permutes_coordinates(layout: LinearLayout, generator: random.Random) -> None:
     order = generator.sample(range(len(layout.out_dims)), len(layout.out_dims))
     moved = dict_of(transfer.trans(layout, order))
@@ -82,7 +61,7 @@ def test_trans_permutes_coordinates(layout: LinearLayout, generator: random.Rand
     assert transfer.trans_backward(transfer.trans(layout, order), order) == layout
 
 
-@given(layouts(), st.randoms(use_true_random=False))
+@given(dealt_layouts(), st.randoms(use_true_random=False))
 def test_reshape_keeps_the_row_major_position(layout: LinearLayout, generator: random.Random) -> None:
     shape = [1] * generator.randint(1, 4)
     for _ in range(prod(shape_of(layout)).bit_length() - 1):
@@ -95,7 +74,7 @@ def test_reshape_keeps_the_row_major_position(layout: LinearLayout, generator: r
     assert transfer.reshape_backward(reshaped, shape_of(layout)) == layout
 
 
-@given(layouts(), st.integers(0, 3))
+@given(dealt_layouts(), st.integers(0, 3))
 def test_expand_dims_inserts_a_zero(layout: LinearLayout, axis: int) -> None:
     axis = min(axis, len(layout.out_dims))
     expanded = transfer.expand_dims(layout, axis)
@@ -105,7 +84,7 @@ def test_expand_dims_inserts_a_zero(layout: LinearLayout, axis: int) -> None:
     assert transfer.expand_dims_backward(expanded, axis) == layout
 
 
-@given(layouts(), st.integers(0, 4))
+@given(dealt_layouts(), st.integers(0, 4))
 def test_join_and_split(layout: LinearLayout, extra: int) -> None:
     """The halves of the joined tensor lie in even and odd registers of the same thread."""
     joined = transfer.join(layout)
@@ -118,7 +97,7 @@ def test_join_and_split(layout: LinearLayout, extra: int) -> None:
     assert transfer.split_backward(layout) == joined
 
 
-@given(layouts(last=2))
+@given(dealt_layouts(last=2))
 def test_split_is_free_or_refused(layout: LinearLayout) -> None:
     """Free just when every thread holds the other half of all that it holds, in another register."""
     half = transfer.split(layout)
@@ -129,7 +108,7 @@ def test_split_is_free_or_refused(layout: LinearLayout) -> None:
         assert sorted(element[:-1] for element in held.values()) == sorted(e for _, e in places(half))
 
 
-@given(layouts(), st.randoms(use_true_random=False))
+@given(dealt_layouts(), st.randoms(use_true_random=False))
 def test_broadcast_repeats_dimensions_of_size_one(layout: LinearLayout, generator: random.Random) -> None:
     small = shape_of(layout)
     large = tuple(1 << generator.randint(0, 2) if size == 1 else size for size in small)
@@ -141,7 +120,7 @@ def test_broadcast_repeats_dimensions_of_size_one(layout: LinearLayout, generato
     assert transfer.broadcast_backward(repeated, small) == layout
 
 
-@given(layouts(), st.integers(0, 2))
+@given(dealt_layouts(), st.integers(0, 2))
 def test_reduce_forgets_a_coordinate(layout: LinearLayout, axis: int) -> None:
     axis = min(axis, len(layout.out_dims) - 1)
     reduced = transfer.reduce(layout, axis)

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,113 +79,83 @@ def test_the_version_is_the_module_s_whether_it_is_imported_or_not() -> None:
     assert done.stdout == f"{triton.__version__} False\n"
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a Triton of another version, which has nothing that the plugin could wrap."""
-    (tmp_path / "triton").mkdir()
-    (tmp_path / "triton" / "__init__.py").write_text("__version__ = '4.0.0'\n")
-    yield tmp_path
-
-
+NONE = r"found no Triton; triton_linear works with .*; \"pip install 'triton-linear\[triton\]'\" brings one"
+SAID = {"another": REFUSAL.format(r"4\.0\.0"), "none": NONE}
+"""What is said of a Triton of another version, which has nothing that the plugin could wrap, and where there is
+none."""
 STARTUP = ROOT / "plugin" / "startup"
 
 
-def test_with_the_variable_a_program_on_another_triton_goes_on_after_one_warning(other: Path) -> None:
-    done = run(IMPORTS + "\nimport importlib; importlib.reload(triton)", "1", path=(STARTUP, other))
+def folder_of(kind: str, folder: Path) -> Path:
+    """A folder that makes Python, where it is on its path, one with that Triton."""
+    if kind == "another":
+        (folder / "triton").mkdir()
+        (folder / "triton" / "__init__.py").write_text("__version__ = '4.0.0'\n")
+    else:
+        (folder / "sitecustomize.py").write_text("import sys\nsys.modules['triton'] = None\n")
+    (folder / "k.ttgir").write_text("module {}\n")
+    return folder
+
+
+def test_with_the_variable_a_program_on_another_triton_goes_on_after_one_warning(tmp_path: Path) -> None:
+    path = (STARTUP, folder_of("another", tmp_path))
+    done = run(IMPORTS + "\nimport importlib; importlib.reload(triton)", "1", path=path)
     assert (done.returncode, done.stdout) == (0, "goes on\n")
-    assert (
-        len(re.findall("EnvironmentWarning: triton_linear is off: " + REFUSAL.format(r"4\.0\.0"), done.stderr))
-        == 1
-    )
+    told = re.findall("EnvironmentWarning: triton_linear is off: " + SAID["another"], done.stderr)
+    assert len(told) == 1
 
 
-def test_with_the_variable_and_strict_it_does_not(other: Path) -> None:
-    done = run(IMPORTS, "strict", path=(STARTUP, other))
+def test_with_the_variable_and_strict_it_does_not(tmp_path: Path) -> None:
+    done = run(IMPORTS, "strict", path=(STARTUP, folder_of("another", tmp_path)))
     assert done.returncode == 1 and not done.stdout
-    assert re.search("UnsupportedTriton: " + REFUSAL.format(r"4\.0\.0"), done.stderr)
+    assert re.search("UnsupportedTriton: " + SAID["another"], done.stderr)
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_scripts_run_from_the_command_line_on_another_triton(other: Path, strict: bool) -> None:
-    script = other / "script.py"
-    script.write_text(IMPORTS)
+@pytest.mark.parametrize("kind", SAID)
+def test_scripts_run_from_the_command_line_after_one_warning(kind: str, strict: bool, tmp_path: Path) -> None:
+    script = folder_of(kind, tmp_path) / "script.py"
+    script.write_text(IMPORTS if kind == "another" else "print('goes on')")
     arguments = ("-m", "triton_linear", *(("--strict",) if strict else ()), str(script))
-    done = run("", None, *arguments, path=(other,))
+    done = run("", None, *arguments, path=(tmp_path,))
     assert (done.returncode, done.stdout) == ((1, "") if strict else (0, "goes on\n"))
-    assert re.search(REFUSAL.format(r"4\.0\.0"), done.stderr)
+    assert len(re.findall(SAID[kind], done.stderr)) == 1
 
 
 @pytest.mark.parametrize("call", ["install()", "enabled().__enter__()"])
-def test_calls_raise_on_another_triton(other: Path, call: str) -> None:
-    done = run(f"import triton_linear; triton_linear.{call}", None, path=(other,))
+@pytest.mark.parametrize("kind", SAID)
+def test_calls_raise(kind: str, call: str, tmp_path: Path) -> None:
+    done = run(f"import triton_linear; triton_linear.{call}", None, path=(folder_of(kind, tmp_path),))
     assert done.returncode == 1
-    assert re.search("UnsupportedTriton: " + REFUSAL.format(r"4\.0\.0"), done.stderr)
+    assert re.search(f"UnsupportedTriton: {SAID[kind]}\n", done.stderr)
 
 
-def tool(name: str, *arguments: str, path: Path) -> Any:
+def tool(*words: str, path: Path) -> Any:
     """A command of ours, with a folder first on its path."""
     paths = os.pathsep.join(filter(None, (str(path), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", f"triton_linear.tools.{name}", *arguments]
-    return subprocess.run(
-        command,
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    command = [sys.executable, "-m", *(f"triton_linear.tools.{words[0]}", *words[1:])]
+    environment = os.environ | {"PYTHONPATH": paths}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
 
 
-@pytest.mark.parametrize("command", [("opt.command", "-"), ("cli", "verify", "-")])
-def test_commands_say_so_in_one_line(other: Path, command: tuple[str, ...]) -> None:
-    (other / "k.ttgir").write_text("module {}\n")
-    command = (*command[:-1], str(other / "k.ttgir"))
-    done = tool(*command, path=other)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch("error: " + REFUSAL.format(r"4\.0\.0") + "\n", done.stderr)
-
-
-# No Triton
-
-
-NONE = r"found no Triton; triton_linear works with .*; \"pip install 'triton-linear\[triton\]'\" brings one"
-
-
-@pytest.fixture
-def none(tmp_path: Path) -> Iterator[Path]:
-    """A folder that makes a Python that has it on its path one without Triton."""
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['triton'] = None\n")
-    (tmp_path / "k.ttgir").write_text("module {}\n")
-    yield tmp_path
-
-
-@pytest.mark.parametrize("command", ["verify", "explain", "doctor", "opt"])
-def test_commands_say_what_to_install(none: Path, command: str) -> None:
-    file = str(none / "k.ttgir")
-    arguments = {"doctor": ()}.get(command, (file,))
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        *((kind, command) for kind in SAID for command in ("verify", "opt")),
+        ("none", "explain"),
+        ("none", "doctor"),
+    ],
+)
+def test_commands_say_so_in_one_line(kind: str, command: str, tmp_path: Path) -> None:
+    folder = folder_of(kind, tmp_path)
     name = ("opt.command",) if command == "opt" else ("cli", command)
-    done = tool(*name, *arguments, path=none)
+    done = tool(*name, *([str(folder / "k.ttgir")] * (command != "doctor")), path=folder)
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(f"error: {NONE}\n", done.stderr)
+    assert re.fullmatch(f"error: {SAID[kind]}\n", done.stderr)
 
 
-def test_calls_say_what_to_install(none: Path) -> None:
-    done = run("import triton_linear; triton_linear.install()", None, path=(none,))
-    assert done.returncode == 1
-    assert re.search(f"UnsupportedTriton: {NONE}\n", done.stderr)
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_scripts_are_run_after_one_warning(none: Path, strict: bool) -> None:
-    (none / "script.py").write_text("print('goes on')")
-    arguments = ("-m", "triton_linear", *(("--strict",) if strict else ()), str(none / "script.py"))
-    done = run("", None, *arguments, path=(none,))
-    assert (done.returncode, done.stdout) == ((1, "") if strict else (0, "goes on\n"))
-    assert len(re.findall(NONE, done.stderr)) == 1
-
-
-def test_versions_are_printed_all_the_same(none: Path) -> None:
-    done = tool("cli", "status", path=none)
+def test_versions_are_printed_all_the_same(tmp_path: Path) -> None:
+    done = tool("cli", "status", path=folder_of("none", tmp_path))
     assert done.returncode == 0, done.stderr
     assert re.search(f"^triton: refused: {NONE}$", done.stdout, re.MULTILINE)
     assert "linear-select-lowering" not in done.stdout

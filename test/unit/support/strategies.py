@@ -166,6 +166,28 @@ def distributed_layouts(
 
 
 @st.composite
+def dealt_layouts(
+    draw: st.DrawFn, *, max_rank: int = 3, max_bits: int = 2, last: int | None = None
+) -> LinearLayout:
+    """Layouts whose unit vectors, each once, and zeros are dealt out to all in-dims; `last`: the last size."""
+    rank = draw(st.integers(1, max_rank))
+    bits = [draw(st.integers(0, max_bits)) for _ in range(rank)]
+    if last is not None:
+        bits[-1] = last.bit_length() - 1
+    vectors = [
+        tuple(1 << bit if place == axis else 0 for place in range(rank))
+        for axis in range(rank)
+        for bit in range(bits[axis])
+    ]
+    vectors = draw(st.permutations(vectors + [(0,) * rank] * draw(st.integers(0, 3))))
+    owners = [draw(st.sampled_from(IN_DIMS)) for _ in vectors]
+    groups = (
+        (name, tuple(v for v, owner in zip(vectors, owners, strict=True) if owner == name)) for name in IN_DIMS
+    )
+    return LinearLayout(tuple(groups), tuple(zip(dim_names(rank), (1 << b for b in bits), strict=True)))
+
+
+@st.composite
 def inputs_of(draw: st.DrawFn, layout: LinearLayout) -> dict[str, int]:
     """Return one input of this layout, by names."""
     return {name: draw(st.integers(0, size - 1)) for name, size in layout.in_dims}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,11 +24,12 @@ from reductions_support import (
     patterns,
     taken_apart,
 )
+from strategies import dealt_layouts
 
 from bench.whole_kernels import LOWERING, lower_kernel, registers_of
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
-from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout, dim_names
+from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Cost
@@ -47,24 +47,9 @@ from triton_linear.passes.reductions.split_reductions import SplitReductions
 
 
 @st.composite
-def distributed(draw: st.DrawFn) -> LinearLayout:
-    """Distributed layouts: each bit of a coordinate in one place, and copies."""
-    sizes = draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
-    bits = [(axis, bit) for axis, size in enumerate(sizes) for bit in range(size)]
-    bases = [tuple(1 << bit if place == axis else 0 for place in range(len(sizes))) for axis, bit in bits]
-    zero = (0,) * len(sizes)
-    bases = list(draw(st.permutations(bases + [zero] * draw(st.integers(0, 2)))))
-    cuts = sorted(draw(st.lists(st.integers(0, len(bases)), min_size=3, max_size=3)))
-    groups = [tuple(bases[first:last]) for first, last in pairwise((0, *cuts, len(bases)))]
-    named = zip((REGISTER, LANE, WARP, BLOCK), groups, strict=True)
-    out = zip(dim_names(len(sizes)), (1 << size for size in sizes), strict=True)
-    return LinearLayout(tuple(named), tuple(out))
-
-
-@st.composite
 def splits(draw: st.DrawFn) -> tuple[LinearLayout, int, Split]:
     """Layouts whose reduction along some axis can be taken apart."""
-    layout = draw(distributed())
+    layout = draw(dealt_layouts(max_bits=3))
     axis = draw(st.integers(0, len(layout.out_dims) - 1))
     found = split(layout, axis, installed_release())
     if isinstance(found, str):
@@ -228,20 +213,6 @@ def test_a_result_that_is_only_wanted_in_another_layout_is_gathered_in_it() -> N
         layout = layout_of(ROWS, (128, 128))
         barriers.append(kernel.run([registers_of(patterns(arrays[0]), layout, kernel)]).cta_barriers)
     assert barriers[0] == 1 < barriers[1]
-
-
-def test_operands_share_a_conversion() -> None:
-    ours = compare("argmax", ROWS, (4, 512), 1)
-    assert [c.kind for c in ours.conversions if c.partials].count("cta-shared") == 1
-    assert '"tt.join"' in ours.embedded and '"tt.split"' in ours.embedded
-
-
-def test_it_is_said_what_is_done_and_at_what_cost() -> None:
-    root, said = taken_apart(module("sum", ROWS, (16, 128), 1))
-    (remark,) = said
-    assert remark.message.startswith("the reduction is split: results of 4 warps converted; ")
-    before, after = (entry.value for entry in root.operation.attributes[ll.SPLIT])
-    assert after < before and f"{before:.1f} clocks before, {after:.1f} after" in remark.message
 
 
 @pytest.mark.parametrize(("old", "new"), [("", ""), ('"ttg.num-warps" = 4 : i32, ', "")])
