@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import triton
 from accumulator_kernels import ACC, HEAD, MMA, MOVED, POINTERS, WITHIN_WARPS, kernel
+from machine_code import shown
 
 import triton_linear
 from triton_linear.dialect import bridge
@@ -39,13 +40,7 @@ def shuffles(ptx: str, folder: Path) -> tuple[int, int]:
     source, binary = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_text(ptx)
     subprocess.run([PROGRAMS / PTXAS, "--gpu-name", "sm_90a", source, "-o", binary], check=True)
-    return len(re.findall(r"shfl\.sync", ptx)), len(re.findall(r"\bSHFL\b", disassembled(binary)))
-
-
-def disassembled(binary: Path) -> str:
-    """The machine code of a cubin, as text."""
-    done = subprocess.run([PROGRAMS / "nvdisasm", "-c", binary], check=True, capture_output=True, text=True)
-    return done.stdout
+    return len(re.findall(r"shfl\.sync", ptx)), len(re.findall(r"\bSHFL\b", shown(binary.read_bytes(), "-c")))
 
 
 UNITS = f"%ones = arith.constant dense<1.0> : {ACC}\n"
@@ -110,7 +105,7 @@ def test_changed_signs_are_left_to_triton(name: str, tmp_path: Path, monkeypatch
     (found,) = [conversion for report in reports for conversion in report.conversions]
     assert (found.lowering, "wgmma" in found.detail) == ("triton", True)
     shuffles(made.asm["ptx"], tmp_path)
-    assert re.search(r"HGMMA\S* R\d+,", disassembled(tmp_path / "kernel.cubin"))
+    assert re.search(r"HGMMA\S* R\d+,", shown((tmp_path / "kernel.cubin").read_bytes(), "-c"))
 
 
 def test_other_signs_are_ours() -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import tempfile
 from dataclasses import replace
 
 import pytest
 from global_accesses import GlobalKernel, access_of, emitted, global_kernel, predicted, unit_layout
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from triton import knobs
+from machine_code import shown
 
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.lowering.target.memory import H200
@@ -73,12 +71,7 @@ def machine_loads(text: str) -> int:
     """Loads of global memory that are left in the machine code."""
     code = compiler.lower(compiler.to_triton(text), "cuda:90", "cubin").stages["cubin"]
     assert isinstance(code, bytes)
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(code)
-        file.flush()
-        command = [knobs.nvidia.nvdisasm.path, file.name]
-        disassembled = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        return len(re.findall(r"\bLDG\.", disassembled))
+    return len(re.findall(r"\bLDG\.", shown(code)))
 
 
 @pytest.mark.parametrize(("down", "side", "count"), [(4096, 1, 2), (0, 1, 1), (4096, 0, 2), (0, 0, 1)])

@@ -1,4 +1,4 @@
-"""Registers that products in flight read are not written: by the PTX of kernels, and by what they compute."""
+"""Products whose operands would be written while they are in flight are waited for, and compute the same."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from machine_code import shown
 from module_equivalence import ran, stays_the_same, upstream
 from plugin_support import CUDA
-from registers_in_flight import overwritten as overwritten_in_ptx
+from registers_in_flight import touched
 from triton.compiler import ASTSource
 
 import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations, producers_of
-from triton_linear.dialect.triton_versions import OPERANDS_OVERWRITTEN, installed_release
 from triton_linear.passes.fixes.await_operands import AwaitOperands, _Body
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.operations.names import FOR, WARP_GROUP_WAIT
@@ -28,10 +28,6 @@ MIXED = (KERNELS / "matmul_mixed.ttgir").read_text()
 IN_REGISTERS = ("attention", "attention_fp8", "chained_dot", "matmul_mixed")
 """Those with products in flight whose left operand is in registers."""
 
-IN_PTX = pytest.mark.skipif(
-    installed_release() not in OPERANDS_OVERWRITTEN, reason="this Triton copies the operands first"
-)
-
 
 def overwritten(root: Operation) -> list[Operation]:
     """The loops of which an iteration may write to registers that a dot of the one before still reads."""
@@ -40,24 +36,13 @@ def overwritten(root: Operation) -> list[Operation]:
     return [op for op in ops if op.name == FOR and _Body.of(op, producers).hazard()]
 
 
-def _ptx(text: str) -> str:
-    """What Triton makes of a module, without the plugin."""
-    return lower(to_triton(text), "cuda:90", "ptx").text("ptx")
-
-
-@IN_PTX
-def test_ptx_of_triton_writes_to_registers_that_products_read() -> None:
-    assert len(overwritten_in_ptx(_ptx(MIXED))) == 12  # four of each part but the first
-
-
 @pytest.mark.parametrize("name", IN_REGISTERS)
-def test_ptx_after_the_pass_does_not(name: str) -> None:
+def test_code_after_the_pass_does_not_write_to_them(name: str) -> None:
     root = upstream((KERNELS / f"{name}.ttgir").read_text())
     assert run_passes(root, [AwaitOperands()], verify=True).succeeded
     assert not overwritten(root.operation)
-    ptx = _ptx(bridge.triton_text(root))
-    assert "wgmma.mma_async" in ptx
-    assert not overwritten_in_ptx(ptx)
+    cubin = lower(to_triton(bridge.triton_text(root)), "cuda:90", "cubin").stages["cubin"]
+    assert not touched(shown(cubin, "-c"))
 
 
 @pytest.mark.parametrize("name", ["attention", "attention_fp8", "chained_dot"])
@@ -74,7 +59,6 @@ def test_the_module_stores_the_same() -> None:
     assert not overwritten(root.operation)
 
 
-@IN_PTX
 def test_a_wait_for_fewer_does_not_do() -> None:
     root = upstream(MIXED)
     assert run_passes(root, [AwaitOperands()], verify=True).succeeded
@@ -85,7 +69,6 @@ def test_a_wait_for_fewer_does_not_do() -> None:
     )
     first.attributes["pendings"] = Attribute.parse("1 : i32", root.context)
     assert overwritten(root.operation)
-    assert overwritten_in_ptx(_ptx(bridge.triton_text(root)))
 
 
 def test_where_the_accumulator_is_used_before_each_product_is_waited_for_at_once() -> None:
@@ -129,13 +112,13 @@ def scaled(a, b, scale, out, tiles, K, M: tl.constexpr, N: tl.constexpr, B: tl.c
         tl.store(out + (tile * M + row)[:, None] * N + column[None, :], total)
 
 
-def _compiled(kernel: Any, kinds: dict[str, str], constants: dict[str, int]) -> tuple[str, tuple[str, ...]]:
-    """PTX of a kernel with the plugin, and the report's remarks."""
+def _compiled(kernel: Any, kinds: dict[str, str], constants: dict[str, int]) -> tuple[Any, tuple[str, ...]]:
+    """A kernel compiled with the plugin, and the report's remarks."""
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(kinds))}
     source = ASTSource(kernel, {**kinds, **dict.fromkeys(constants, "constexpr")}, constants, aligned)
     with triton_linear.enabled(strict=True) as reports:
         made = triton.compile(source, target=CUDA, options={"num_warps": 4, "num_stages": 3})
-    return made.asm["ptx"], reports[0].remarks
+    return made, reports[0].remarks
 
 
 @pytest.mark.parametrize("block", [32, 64])
@@ -145,9 +128,9 @@ def test_an_operand_that_is_there_before_the_wait_is_no_safer_behind_it(
     """LLVM converts what was loaded where it was loaded, wherever the conversion stands."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     kinds = {"q": "*fp16", "k": "*fp16", "w": "*i8", "v": "*fp16", "out": "*fp32", "N": "i32"}
-    ptx, remarks = _compiled(weighted, kinds, {"M": 64, "B": block, "D": 64})
-    assert ptx.count("wgmma.mma_async") > 2
-    assert not overwritten_in_ptx(ptx)
+    made, remarks = _compiled(weighted, kinds, {"M": 64, "B": block, "D": 64})
+    assert made.asm["ptx"].count("wgmma.mma_async") > 2
+    assert not touched(shown(made.asm["cubin"], "-c"))
     assert any("dots are waited for" in remark for remark in remarks)
 
 
@@ -156,8 +139,8 @@ def test_products_that_an_inner_loop_waits_for_are_none_of_the_outer_one_s(
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     kinds = {"a": "*i8", "b": "*fp16", "scale": "*fp32", "out": "*fp32", "tiles": "i32", "K": "i32"}
-    ptx, remarks = _compiled(scaled, kinds, {"M": 64, "N": 128, "B": 64})
-    assert not overwritten_in_ptx(ptx)
+    made, remarks = _compiled(scaled, kinds, {"M": 64, "N": 128, "B": 64})
+    assert not touched(shown(made.asm["cubin"], "-c"))
     assert not any("dots are waited for" in remark for remark in remarks)
 
 
@@ -170,4 +153,4 @@ def test_the_plugin_waits_and_says_so(
         made = triton.compile(str(KERNELS / "matmul_mixed.ttgir"), target=CUDA)
     (report,) = reports
     assert any("dots are waited for" in remark for remark in report.remarks)
-    assert not overwritten_in_ptx(made.asm["ptx"])
+    assert not touched(shown(made.asm["cubin"], "-c"))

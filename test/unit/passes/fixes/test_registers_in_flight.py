@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import triton
+from machine_code import shown
 from plugin_support import CUDA
 from registers_in_flight import touched
-from triton import knobs
 
 import triton_linear
 from triton_linear.dialect.triton_versions import installed_release
@@ -23,27 +22,20 @@ MIXED = DATA / "kernels" / "matmul_mixed.ttgir"
 LOWER = {"assign": False, "occupancy": False}
 
 
-def _shown(made: Any, tmp_path: Path) -> str:
-    (tmp_path / "k.cubin").write_bytes(made.asm["cubin"])
-    command = [knobs.nvidia.nvdisasm.path, "-c", str(tmp_path / "k.cubin")]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert "GMMA" in text
-    return text
-
-
 @pytest.mark.parametrize(
     ("path", "options"),
     [pytest.param(path, (LOWER, {})[number % 2], id=path.stem) for number, path in enumerate(KERNELS[::3])],
 )
-def test_nothing_touches_them(path: Path, options: dict[str, Any], tmp_path: Path) -> None:
+def test_nothing_touches_them(path: Path, options: dict[str, Any]) -> None:
     with triton_linear.enabled(strict=True, **options):
         made = triton.compile(str(path), target=CUDA)
-    assert not touched(_shown(made, tmp_path))
+    text = shown(made.asm["cubin"], "-c")
+    assert "GMMA" in text and not touched(text)
 
 
 @pytest.mark.skipif(installed_release() >= (3, 9), reason="ptxas leaves the copies of operands where they are")
-def test_stock_triton_overwrites_operands(tmp_path: Path) -> None:
-    assert touched(_shown(triton.compile(str(MIXED), target=CUDA), tmp_path))
+def test_stock_triton_overwrites_operands() -> None:
+    assert touched(shown(triton.compile(str(MIXED), target=CUDA).asm["cubin"], "-c"))
 
 
 LOOP = """

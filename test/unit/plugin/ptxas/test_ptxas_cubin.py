@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import triton
 from assign_support import path_of
+from machine_code import shown
 from plugin_support import CUDA
 from triton import knobs
 
@@ -65,18 +66,9 @@ def assembled(ptx: str, capability: str) -> bytes:
         return made.read_bytes()
 
 
-def disassembled(cubin: bytes) -> str:
-    """The instructions of a cubin, as NVIDIA's tool shows them."""
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(cubin)
-        file.flush()
-        command = [knobs.nvidia.cuobjdump.path, "-sass", file.name]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 def branches_back(cubin: bytes) -> list[tuple[int, int]]:
     """The target and number of each branch that goes back, as NVIDIA's tool shows them."""
-    text = disassembled(cubin)
+    text = shown(cubin, "-sass", tool="cuobjdump")
     branches = re.findall(r"^\s*/\*([0-9a-f]{4,})\*/.*\bBRA\b[^;]*?\b0x([0-9a-f]+)", text, re.M)
     places = [(int(to, 16) // 16, int(at, 16) // 16) for at, to in branches]
     return sorted((to, at) for to, at in places if to < at)
@@ -210,30 +202,22 @@ def test_of_other_capabilities_loops_are_not_known() -> None:
 def _loops_of(text: str) -> list[list[tuple[str, int]]]:
     """The instructions of each loop in what nvdisasm shows, and what the scheduler does after each."""
     labels: dict[str, int] = {}
-    shown: list[tuple[str, int]] = []
+    lines: list[tuple[str, int]] = []
     for line in text.splitlines():
         if label := re.match(r"(\.L_x_\d+):", line):
-            labels[label[1]] = len(shown)
+            labels[label[1]] = len(lines)
         elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(.*?);\s+/\* 0x", line):
-            shown.append((op[1], 0))
+            lines.append((op[1], 0))
         elif control := re.match(r"\s+/\* (0x[0-9a-f]{16}) \*/", line):
-            shown[-1] = shown[-1][0], int(control[1], 16) >> 41
-    branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(shown))
-    return [shown[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
+            lines[-1] = lines[-1][0], int(control[1], 16) >> 41
+    branches = ((i, re.search(r"BRA.*`\((\.L_x_\d+)\)", op)) for i, (op, _) in enumerate(lines))
+    return [lines[labels[to[1]] : i + 1] for i, to in branches if to and labels[to[1]] < i]
 
 
 @pytest.mark.parametrize("name", ["matmul_gelu", "attention"])
-def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str, tmp_path: Path) -> None:
+def test_clocks_of_loops_are_what_nvidia_s_tool_shows(name: str) -> None:
     with triton_linear.enabled(strict=True, occupancy=False):
         cubin = triton.compile(str(path_of(name)), target=CUDA).asm["cubin"]
-    (tmp_path / "k.cubin").write_bytes(cubin)
-    command = [knobs.nvidia.nvdisasm.path, "-c", "-hex", str(tmp_path / "k.cubin")]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    shown = [sum(control & 15 for _, control in loop) for loop in _loops_of(text)]
+    clocks = [sum(control & 15 for _, control in loop) for loop in _loops_of(shown(cubin, "-c", "-hex"))]
     found = cubins.loops(cubin)
-    assert found and [loop.clocks for loop in found] == shown
-
-
-@pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
-def test_what_is_no_cubin_has_no_loops(broken: object) -> None:
-    assert cubins.loops(broken) is None
+    assert found and [loop.clocks for loop in found] == clocks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import triton
 from assign_support import path_of
 from bridge_kernels import matmul
+from machine_code import shown
 from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
 from triton.compiler import ASTSource
@@ -22,7 +22,7 @@ from triton_linear.decisions import Decisions, ptxas_version
 from triton_linear.hook import pinned
 from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas import registers
-from triton_linear.ptxas.cubin import Usage, usage
+from triton_linear.ptxas.cubin import Usage, loops, usage
 from triton_linear.ptxas.occupancy import UNIT, bound, limits_of, resident
 from triton_linear.ptxas.registers import Assembler
 from triton_linear.setting import Options
@@ -44,20 +44,17 @@ def used(cubin: bytes) -> Usage:
     return found
 
 
-def test_usage_is_what_nvidia_s_tool_reads(tmp_path: Path) -> None:
+def test_usage_is_what_nvidia_s_tool_reads() -> None:
     for name in ("matmul_gelu", "attention_fp8", "argmax_in_loop"):
         cubin = compiled(path_of(name), occupancy=False).asm["cubin"]
-        (tmp_path / "k.cubin").write_bytes(cubin)
-        command = [knobs.nvidia.cuobjdump.path, "-res-usage", str(tmp_path / "k.cubin")]
-        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        match = re.search(r"REG:(\d+) STACK:(\d+)", shown)
+        match = re.search(r"REG:(\d+) STACK:(\d+)", shown(cubin, "-res-usage", tool="cuobjdump"))
         assert match is not None
         assert used(cubin) == Usage(int(match[1]), int(match[2]))
 
 
 @pytest.mark.parametrize("broken", [b"", b"\x7fELF\x02", b"\x7fELF\x02" + bytes(100), "text", None])
-def test_what_is_no_cubin_has_no_usage(broken: object) -> None:
-    assert usage(broken) is None
+def test_what_is_no_cubin_has_no_usage_and_no_loops(broken: object) -> None:
+    assert usage(broken) is None and loops(broken) is None
 
 
 @pytest.mark.parametrize("warps", [1, 2, 4, 8, 16, 32])

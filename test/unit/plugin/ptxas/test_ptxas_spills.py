@@ -20,7 +20,6 @@ from triton.compiler import ASTSource, make_backend
 
 import triton_linear
 from triton_linear import wrapping
-from triton_linear.dialect import store
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.hook import pinned
 from triton_linear.lowering.target.targets import target as target_called
@@ -32,7 +31,6 @@ from triton_linear.report import Outcome, Report
 from triton_linear.setting import Options
 from triton_linear.stage import LLIRStage
 
-READ, WRITE = store.read, store.write
 SLACK = 16
 TEXT = ".visible .entry k()\n.reqntid 256\n{\nret;\n}\n"
 
