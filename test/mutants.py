@@ -1,10 +1,10 @@
 """Changes code at random, one place at a time, and says which changes no test notices.
 
-python test/mutants.py dialect/f2.py lowering/prove/plans.py --count 20 --seed 1 --jobs 2
+python test/mutants.py dialect/f2.py lowering/prove/plans.py --count 20 --seed 1
 
-The tests of a file are those named after it (`test/unit/**/test_<module>*.py`) and those that import it, unless
-`--tests` names others. A survivor is something to look at: a claim that no test makes, or a change that means
-nothing. The exit status is 1 where any survives.
+The tests of a file are those named after it (`test/unit/**/test_<module>*.py`) and those that import a module
+of its name, unless `--tests` names others. A survivor is something to look at: a claim that no test makes, or a
+change that means nothing. The exit status is 1 where any survives.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -138,88 +136,50 @@ def mutants(file: str, text: str) -> list[Mutant]:
 
 
 def tests_of(root: Path, file: str) -> list[str]:
-    """The test files named after a source file, then those that import it."""
-    path = Path(file)
-    stem = path.stem if path.stem != "__init__" else path.parent.name
-    folder, _, rest = path.with_suffix("").as_posix().removesuffix("/__init__").partition("/")
-    inside = ("" if folder == "plugin" else f"{folder}/") + rest
-    package, _, name = f"triton_linear/{inside}".replace("/", ".").rpartition(".")
-    if folder == "bench":
-        package = package.removeprefix("triton_linear.")
-    imports = re.compile(
-        rf"^\s*(?:from {re.escape(f'{package}.{name}')} import|import {re.escape(f'{package}.{name}')}\b"
-        rf"|from {re.escape(package)} import [^\n]*\b{re.escape(name)}\b)",
-        re.MULTILINE,
-    )
+    """The test files named after a source file, then those that import a module of its name."""
+    stem = re.escape(Path(file).stem if Path(file).stem != "__init__" else Path(file).parent.name)
     tests = sorted((root / "test/unit").rglob("test_*.py"))
-    named = [test for test in tests if re.fullmatch(rf"test_(\w+_)?{re.escape(stem)}(_\w+)?", test.stem)]
-    named = [test for test in named if folder in test.parts]
+    named = [test for test in tests if re.fullmatch(rf"test_(\w+_)?{stem}(_\w+)?", test.stem)]
+    imports = re.compile(rf"^\s*(?:from|import) [^\n]*\b{stem}\b", re.MULTILINE)
     importing = [test for test in tests if test not in named and imports.search(test.read_text())]
     return [str(test.relative_to(root)) for test in (*named, *importing)]
 
 
-class Tree:
-    """A copy of a project, in which one file is changed at a time."""
-
-    def __init__(self, root: Path, folder: Path) -> None:
-        self.folder = folder
-        shutil.copytree(root, folder, symlinks=True, ignore=_LEFT_OUT)
-
-    def failing(self, tests: Sequence[str], seconds: float) -> str | None:
-        """The first test that fails, or does not end."""
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join((str(self.folder / "src"), str(self.folder))),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PATH": str(Path(sys.executable).parent) + os.pathsep + os.environ.get("PATH", ""),
-        }
-        command = [sys.executable, *_PYTEST, *tests]
-        options: dict[str, Any] = {"cwd": self.folder, "env": environment, "timeout": seconds}
-        try:
-            ran = subprocess.run(command, **options, capture_output=True, text=True, check=False)
-        except subprocess.TimeoutExpired:
-            return f"no end in {seconds:.0f} s"
-        found = _FAILED.search(ran.stdout)
-        return None if ran.returncode == 0 else found[1] if found else "pytest did not start"
-
-    def catch(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> str | None:
-        """What notices a mutant."""
-        path = self.folder / mutant.file
-        text = path.read_text()
-        try:
-            path.write_text(mutant.text)
-            return self.failing(tests, seconds)
-        finally:
-            path.write_text(text)
+def failing(copy: Path, tests: Sequence[str], seconds: float) -> str | None:
+    """The first test of a copy of the project that fails, or does not end."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join((str(copy / "src"), str(copy))),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": str(Path(sys.executable).parent) + os.pathsep + os.environ.get("PATH", ""),
+    }
+    command = [sys.executable, *_PYTEST, *tests]
+    options: dict[str, Any] = {"cwd": copy, "env": environment, "timeout": seconds}
+    try:
+        ran = subprocess.run(command, **options, capture_output=True, text=True, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no end in {seconds:.0f} s"
+    found = _FAILED.search(ran.stdout)
+    return None if ran.returncode == 0 else found[1] if found else "pytest did not start"
 
 
-def survivors(root: Path, chosen: Sequence[Mutant], tests: Sequence[str], jobs: int) -> list[Mutant]:
-    """Those that the tests of their file do not notice; raises ValueError where tests fail without a change."""
-    files = dict.fromkeys(mutant.file for mutant in chosen)
-    tested = {file: tests or tests_of(root, file) for file in files}
-    if without := [file for file, ran in tested.items() if not ran]:
-        raise ValueError(f"no test is named after {', '.join(without)} or imports it; name some with --tests")
+def survivors(root: Path, file: str, chosen: Sequence[Mutant], tests: Sequence[str]) -> int:
+    """How many the tests of their file do not notice; raises ValueError where tests fail without a change."""
+    tests = tests or tests_of(root, file)
+    if not tests:
+        raise ValueError(f"no test is named after {file} or imports it; name some with --tests")
+    left = 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        trees: Queue[Tree] = Queue()
-        for number in range(jobs):
-            trees.put(Tree(root, Path(folder, str(number))))
-        known: dict[str, tuple[Sequence[str], float]] = {}
-        for file, ran in tested.items():
-            began = time.perf_counter()
-            if (bad := trees.queue[0].failing(ran, 3600)) is not None:
-                raise ValueError(f"{file}: {bad} fails without any change")
-            known[file] = ran, 60 + 5 * (time.perf_counter() - began)
-
-        def survives(mutant: Mutant) -> bool:
-            tree = trees.get()
-            try:
-                caught = tree.catch(mutant, *known[mutant.file])
-            finally:
-                trees.put(tree)
+        copy = shutil.copytree(root, Path(folder, "project"), symlinks=True, ignore=_LEFT_OUT)
+        began = time.perf_counter()
+        if (bad := failing(copy, tests, 3600)) is not None:
+            raise ValueError(f"{file}: {bad} fails without any change")
+        seconds = 60 + 5 * (time.perf_counter() - began)
+        for mutant in chosen:
+            (copy / file).write_text(mutant.text)
+            caught = failing(copy, tests, seconds)
+            left += caught is None
             print(f"{caught or 'SURVIVES'}: {mutant}", flush=True)
-            return caught is None
-
-        with ThreadPoolExecutor(jobs) as pool:
-            return [mutant for mutant, lives in zip(chosen, pool.map(survives, chosen), strict=True) if lives]
+    return left
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -229,17 +189,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which of them (default %(default)s)")
     parser.add_argument("--kinds", nargs="+", default=(), help="only such, as `comparison` or `return`")
     parser.add_argument("--tests", nargs="+", default=(), help="what is to notice them, as pytest takes it")
-    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time (default %(default)s)")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    chosen: list[Mutant] = []
+    count = left = 0
     for file in options.files:
         made = mutants(file, (options.root / file).read_text())
         made = [mutant for mutant in made if not options.kinds or mutant.kind in options.kinds]
         drawn = random.Random(f"{options.seed} {file}").sample(range(len(made)), min(options.count, len(made)))
-        chosen += [made[place] for place in sorted(drawn)]
-    left = survivors(options.root, chosen, options.tests, options.jobs)
-    print(f"{len(chosen)} mutants, {len(left)} survive")
+        left += survivors(options.root, file, [made[place] for place in sorted(drawn)], options.tests)
+        count += len(drawn)
+    print(f"{count} mutants, {left} survive")
     return int(bool(left))
 
 

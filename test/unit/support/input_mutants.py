@@ -57,28 +57,19 @@ class Seed:
     flags: tuple[tuple[str, ...], ...]
 
 
-_PLAIN = (
+_FLAGS_OF_SEEDS = (
     ("--linear-pipeline",),
     ("--linear-assign-layouts",),
     ("--linear-permute-contraction", "--linear-assign-layouts", "--linear-pipeline"),
     ("--linear-pipeline", "--emit=ttgir"),
     ("--linear-pipeline", "--emit=llvm"),
-    ("--linear-free-conversions", "--linear-outline-conversions"),
-    ("--emit=ttgir",),
+    ("--linear-free-conversions", "--linear-outline-conversions", "--emit=ttgir"),
     ("--linear-select-lowering", "--verify-diagnostics"),
-    (),
-)
-
-
-_DECIDED = (
-    *_PLAIN,
-    ("--emit=llvm",),
-    ("--emit=ptx",),
     ("--linear-outline-conversions", "--emit=llvm"),
     ("--linear-lower-gathers", "--linear-select-lowering"),
     ("--linear-widen-accesses", "--no-verify-each"),
-    ("--linear-outline-conversions",),
-    ("--linear-free-conversions", "--emit=ttgir"),
+    ("--emit=ptx",),
+    (),
 )
 
 
@@ -94,14 +85,15 @@ def seeds(most_bytes: int) -> tuple[Seed, ...]:
     """Modules of the tests that are not longer, with command lines for them."""
     found = []
     for path in sorted((TEST / "data/ttgir").rglob("*.ttgir")):
-        found.append(Seed(path.name, path.read_text(), _PLAIN))
+        found.append(Seed(path.name, path.read_text(), _FLAGS_OF_SEEDS))
     for path in sorted((TEST / "lit").rglob("*.mlir")):
         text = path.read_text()
         flags = tuple(_flags(line) for line in re.findall(r"RUN: triton-linear-opt %s (.*)", text))
-        found.append(Seed(path.name, text, flags or _PLAIN))
+        found.append(Seed(path.name, text, flags or _FLAGS_OF_SEEDS))
         parts = text.split("// -----\n")
         if len(parts) > 1:
-            found += [Seed(f"{path.name}, part {n}", part, (*flags, *_PLAIN)) for n, part in enumerate(parts)]
+            every = (*flags, *_FLAGS_OF_SEEDS)
+            found += [Seed(f"{path.name}, part {n}", part, every) for n, part in enumerate(parts)]
     kept = [seed for seed in found if len(seed.text) <= most_bytes and "module" in seed.text]
     return (*kept, *(seed for plain in kept[::2] for seed in _decided(plain)))
 
@@ -119,18 +111,12 @@ def _decided(plain: Seed) -> Iterator[Seed]:
     select = next(n for n, one in enumerate(passes) if one.name == "linear-select-lowering")
     try:
         module = read_module(plain.text, bridge.upstream_context(), plain.name)
-        yield Seed(f"{plain.name}, generic", text_of(module.operation, print_generic_op_form=True), _DECIDED)
-        run_passes(module, passes[:select])
-        yield Seed(f"{plain.name}, planned", text_of(module.operation, print_generic_op_form=True), _DECIDED)
-        run_passes(module, passes[select:])
-        yield Seed(f"{plain.name}, outlined", text_of(module.operation, print_generic_op_form=True), _DECIDED)
+        for what, steps in (("generic", ()), ("planned", passes[:select]), ("outlined", passes[select:])):
+            run_passes(module, steps)
+            text = text_of(module.operation, print_generic_op_form=True)
+            yield Seed(f"{plain.name}, {what}", text, _FLAGS_OF_SEEDS)
     except ToolError:
         return
-
-
-def tokens(text: str) -> list[str]:
-    """The words of a module, blanks between them included; joined they are the text."""
-    return TOKEN.findall(text)
 
 
 _STRINGS = tuple(f'"{word}"' for word in (*TARGETS, *CHOSEN, "", "\\00"))
@@ -146,10 +132,11 @@ _KINDS: tuple[tuple[str, Sequence[str]], ...] = (
 """Kinds of words of a module, each with what may stand in the place of one."""
 
 
-def mutate_tokens(rng: random.Random, text: str, other: str) -> str:
-    """One change among the words of a module; `other` is a module to take words from."""
-    found, theirs = tokens(text), tokens(other)
-    kind, instead = rng.choice(_KINDS)
+def mutate(rng: random.Random, text: str, other: str, lines: float = 0.25) -> str:
+    """One change among the words of a module, or among its lines; `other` is a module to take some from."""
+    by_lines = rng.random() < lines
+    found, theirs = (each.splitlines(True) if by_lines else TOKEN.findall(each) for each in (text, other))
+    kind, instead = (".*", [f"{line}\n" for line in LINES]) if by_lines else rng.choice(_KINDS)
     places = [place for place, token in enumerate(found) if re.fullmatch(kind, token, re.DOTALL)]
     if not places:
         return text + rng.choice(SNIPPETS)
@@ -168,37 +155,9 @@ def mutate_tokens(rng: random.Random, text: str, other: str) -> str:
     return "".join(found)
 
 
-def mutate_lines(rng: random.Random, text: str, other: str) -> str:
-    """One change among the lines of a module."""
-    lines, theirs = text.split("\n"), other.split("\n")
-    at, place = rng.randrange(len(lines)), rng.randrange(len(lines))
-    way = rng.randrange(5)
-    if way == 0:
-        del lines[at]
-    elif way == 1:
-        lines[at], lines[place] = lines[place], lines[at]
-    elif way == 2:
-        lines.insert(at, rng.choice(LINES))
-    elif way == 3:
-        lines[at:at] = rng.choice((lines[at : at + 2], theirs[-2:], lines))
-    else:
-        return text + "\n" + rng.choice((text, other, "// -----\n" + other))
-    return "\n".join(lines)
-
-
 _MARKS = (
-    *(
-        b"\xef\xbb\xbf",
-        b"\xff\xfe",
-        b"\0",
-        b"#!/bin/sh\n",
-        b"\x7fELF",
-        b"BC\xc0\xde",
-        b"ML\xefR",
-        b"\xff",
-        b"\xc3",
-    ),
-    *(b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x1b[0m", b"\r", b"\n" * 999, b"}", b"// -----"),
+    *b"\xef\xbb\xbf \xff\xfe \0 \x7fELF BC\xc0\xde ML\xefR \xff \xc3 \xed\xa0\x80 \xf4\x90\x80\x80".split(),
+    *(b"\x1b[0m", b"\r", b"\n" * 999, b"// -----"),
 )
 _NESTED = b"( [ { < #a< - tensor<4x !t<".split()
 _WHOLE = (b"", b"\n", b"\0", b" " * 99, b"module", b"module {}", b'"builtin.module"() ({}) : () -> ()', b"//")
@@ -221,25 +180,18 @@ def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
     return rng.choice(ways)()
 
 
-def line(rng: random.Random, text: str) -> int:
-    """The number of a line, of one with a layout where there is one."""
-    wanted = [number for number, one in enumerate(text.split("\n"), 1) if "#" in one]
-    return rng.choice(wanted or [1])
-
-
 def file_case(rng: random.Random, most_bytes: int) -> Case:
     """A run of a tool on a mutated module, its flags right."""
     chosen, other = rng.choice(seeds(most_bytes)), rng.choice(seeds(most_bytes)).text
     text = chosen.text
     for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
-        text = (mutate_tokens if rng.random() < 0.75 else mutate_lines)(rng, text, other)
+        text = mutate(rng, text, other)
     data = text.encode(errors="surrogatepass")
     if rng.random() < 0.12:
         data = mutate_bytes(rng, data)
     if rng.random() < 0.2:
-        words = rng.choice(
-            (("verify", FILE), ("verify", FILE), ("explain", FILE), ("view", f"{FILE}:{line(rng, text)}"))
-        )
+        lines = [number for number, one in enumerate(text.split("\n"), 1) if "#" in one] or [1]
+        words = rng.choice((("verify", FILE), ("explain", FILE), ("view", f"{FILE}:{rng.choice(lines)}")))
         return Case("cli", words, data, True, chosen.name)
     return Case("opt", (FILE, *rng.choice(chosen.flags)), data, True, chosen.name)
 
@@ -248,11 +200,7 @@ def _garbled(rng: random.Random, text: str) -> str:
     """`text` with some characters changed."""
     for _ in range(rng.randrange(3)):
         at = rng.randrange(len(text) + 1)
-        text = (
-            text[:at]
-            + rng.choice(("", "{", "}", "(", ")", ",", "=", " ", "-", "\n", "é", "\udcff"))
-            + text[at + rng.randrange(2) :]
-        )
+        text = text[:at] + rng.choice("{}(),=- \né\udcff") + text[at + rng.randrange(2) :]
     return text
 
 
@@ -306,7 +254,7 @@ def _filled(rng: random.Random, word: str) -> str:
     made: dict[str, Callable[[], str]] = {
         "pipeline": lambda: pipeline(rng),
         "condition": lambda: _garbled(rng, rng.choice(CONDITIONS)),
-        "encoding": lambda: mutate_tokens(rng, rng.choice(ENCODINGS), GOOD)[:200],
+        "encoding": lambda: mutate(rng, rng.choice(ENCODINGS), GOOD, lines=0)[:200],
     }
     words: dict[str, Sequence[str]] = {
         **{"pass": PASSES, "option": OPTIONS, "target": TARGETS, "wrong-target": TARGETS[9:]},

@@ -1,14 +1,13 @@
 """Runs the tools on many inputs and judges how each ends.
 
-The tools are loaded once; forked children run the cases one after another, so that what crashes takes one child
-with it. Such a case runs once more the way the command does, under supervision, and it is that which is judged.
+The tools are loaded once; a forked child runs each case. One that crashes runs once more the way the command
+does, under supervision, and it is that which is judged.
 """
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
-import json
 import os
 import re
 import signal
@@ -16,15 +15,13 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from input_mutants import FILE, Case
 
-_BATCH = 100
 _ERROR = re.compile(r"^(?P<place>.*?)(?:^|: )error: ", re.MULTILINE)
 _POSITION = re.compile(r":\d+:\d+$")
 _REPORT = re.compile(r"/\S*triton-linear-\w+\.txt")
@@ -84,12 +81,12 @@ def judge(case: Case, ended: Ended, name: str) -> tuple[str, bool]:
 
 
 class Runner:
-    """Runs cases in children that may each take `seconds` for one."""
+    """Runs cases in children that may each take `seconds`."""
 
     def __init__(self, folder: Path, seconds: int = 30) -> None:
         self.seconds = seconds
         self.path = folder / "input.ttgir"
-        self._folder = folder
+        self._out, self._err, self._status = (folder / name for name in ("out", "err", "status"))
         from triton_linear.dialect import bridge
         from triton_linear.tools import cli  # loaded before any child is made
         from triton_linear.tools.opt import command as opt
@@ -100,86 +97,56 @@ class Runner:
 
     def run(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Ended]]:
         """Each case and how it ended, in order."""
-        rest = iter(cases)
-        while batch := list(islice(rest, _BATCH)):
-            while batch:
-                ended = self._child(batch, supervised=False)
-                if len(ended) < len(batch) or ended[-1].status < 0:
-                    if not ended or ended[-1].status >= 0:
-                        raise RuntimeError("a child ended early")
-                    crashed = batch[len(ended) - 1]
-                    if ended[-1].status != -signal.SIGALRM:
-                        ended[-1] = self._child([crashed], supervised=True)[0]
-                yield from zip(batch, ended, strict=False)
-                batch = batch[len(ended) :]
+        for case in cases:
+            ended = self._child(case, supervised=False)
+            if ended.status < 0 and ended.status != -signal.SIGALRM:
+                ended = self._child(case, supervised=True)
+            yield case, ended
 
-    def _child(self, batch: Sequence[Case], supervised: bool) -> list[Ended]:
-        """How the first cases of a batch ended; a signal can only have ended the last one."""
-        log = self._folder / "log"
-        log.unlink(missing_ok=True)
-        (self._folder / "failure").unlink(missing_ok=True)
+    def _child(self, case: Case, supervised: bool) -> Ended:
+        if case.content is not None:
+            self.path.write_bytes(case.content)
+        self._status.unlink(missing_ok=True)
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
         if child == 0:
-            status = 1
             try:
                 os.setpgid(0, 0)
                 faulthandler.disable()
-                self._cases(batch, log, supervised)
-                status = 0
-            except BaseException:
-                (self._folder / "failure").write_text(traceback.format_exc(), errors="backslashreplace")
+                self._status.write_text(str(self._tool(case, supervised)))
             finally:
-                os._exit(status)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what a supervised tool has left where it took too long
-        ended = [Ended(*json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
-        failure = self._folder / "failure"
-        if status == 1 and failure.exists():
-            raise RuntimeError(failure.read_text())
-        if status:
-            # LLVM ends a process by itself, with status 1, where it has no memory left.
-            ended.append(Ended(-signal.SIGABRT if status > 0 else status, *self._written()))
-        return ended
+        out, err = (path.read_bytes().decode(errors="replace") for path in (self._out, self._err))
+        # LLVM ends a process by itself where it has no memory left: no status was written then.
+        aborted = ended if ended < 0 else -signal.SIGABRT
+        return Ended(int(self._status.read_text()) if self._status.exists() else aborted, out, err)
 
-    def _written(self) -> tuple[str, str]:
-        out, err = ((self._folder / name).read_bytes().decode(errors="replace") for name in ("out", "err"))
-        return out, err
-
-    def _cases(self, batch: Sequence[Case], log: Path, supervised: bool) -> None:
+    def _tool(self, case: Case, supervised: bool) -> int:
+        """The exit status of the tool, whose streams are the files."""
         # Whoever runs this may have put something else in their places.
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", closefd=False, errors="backslashreplace")  # as Python's own
-        with log.open("w") as record:
-            for case in batch:
-                if case.content is not None:
-                    self.path.write_bytes(case.content)
-                for number, name in ((1, "out"), (2, "err")):
-                    file = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-                    os.dup2(file, number)
-                    os.close(file)
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-                words = [word.replace(FILE, str(self.path)) for word in case.words]
-                signal.alarm(self.seconds * (2 if supervised else 1))
-                status = self._status(case, words, supervised)
-                signal.alarm(0)
-                sys.stdout.flush()
-                sys.stderr.flush()
-                record.write(json.dumps((status, *self._written())) + "\n")
-                record.flush()
-
-    def _status(self, case: Case, words: list[str], supervised: bool) -> int:
+        for number, path in ((0, Path(os.devnull)), (1, self._out), (2, self._err)):
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
+        words = [word.replace(FILE, str(self.path)) for word in case.words]
         main: Any = self._mains[case.tool]
         sys.argv = [case.tool, *words]
+        signal.alarm(self.seconds * (2 if supervised else 1))
         try:
-            return int(main(None if supervised else words) or 0)
+            status = int(main(None if supervised else words) or 0)
         except SystemExit as stop:
-            return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except Exception:
             traceback.print_exc()
-            return 1
+            status = 1
+        signal.alarm(0)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return status
 
     def tally(self, cases: Iterable[Case], keep: int = 1000) -> Tally:
         """Run and judge; the reports of internal errors are put beside what was written."""
