@@ -12,7 +12,7 @@ from assign_support import MODULES, path_of
 from exact_support import DEFAULT, EXACT, after, held_types, is_no_op, passed, same_bits, target_of, that_round
 from module_equivalence import upstream
 from order_machine import stored
-from reductions_support import BODIES, REGIONS, RETURNED, ROWS, Array, inputs, module, named, parsed, patterns
+from reductions_support import BODIES, REGIONS, ROWS, Array, inputs, module, named, parsed, patterns
 
 from bench.whole_kernels import lower_kernel, registers_of, sink
 from triton_linear.dialect import bridge, ll
@@ -96,35 +96,7 @@ HEADER = """module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i
 
 def reducing(operation: str) -> str:
     """A kernel that reduces its arguments in another layout than they come in, and the results go in."""
-    elements, returned = REGIONS[operation], RETURNED.get(operation, "%c")
-    count, lines, sinks = len(elements), [], []
-    results = [f"%r#{i}" for i in range(count)] if count > 1 else ["%r"]
-    size = "x".join(map(str, SHAPE))
-    for i, element in enumerate(elements):
-        given, wanted = (f"tensor<{size}x{element}, {encoding}>" for encoding in (LANES, LINES))
-        lines.append(f"%y{i} = ttg.convert_layout %x{i} : {given} -> {wanted}")
-        own, other = (f"tensor<{SHAPE[0]}x{element}, {ALONG % encoding}>" for encoding in (LINES, LANES))
-        sinks.append(f"%o{i} = ttg.convert_layout {results[i]} : {own} -> {other}")
-        sinks.append(sink(f"%o{i}", other, f"result{i}"))
-    arguments = ", ".join(f"%x{i}: tensor<{size}x{e}, {LANES}>" for i, e in enumerate(elements))
-    block = ", ".join(f"%{side}{i}: {e}" for side in "ab" for i, e in enumerate(elements))
-    taken = ", ".join(f"tensor<{size}x{e}, {LINES}>" for e in elements)
-    made = ", ".join(f"tensor<{SHAPE[0]}x{e}, {ALONG % LINES}>" for e in elements)
-    newline = "\n    "
-    return f"""{HEADER}
-  tt.func public @kernel({arguments}) {{
-    {newline.join(lines)}
-    %r{f":{count}" if count > 1 else ""} = "tt.reduce"({", ".join(f"%y{i}" for i in range(count))})
-        <{{axis = 1 : i32}}> ({{
-    ^bb0({block}):
-      {BODIES[operation]}
-      tt.reduce.return {returned} : {", ".join(elements)}
-    }}) : ({taken}) -> ({made})
-    {newline.join(sinks)}
-    tt.return
-  }}
-}}
-"""
+    return module(operation, LINES, SHAPE, 1, after=ALONG % LANES, before=LANES)
 
 
 def of_all_magnitudes(operation: str) -> list[Array]:

@@ -125,39 +125,6 @@ def test_promises_that_are_not_kept_are_seen(monkeypatch: pytest.MonkeyPatch) ->
     assert any("not of vectors" in broken for broken in ran(root).broken)
 
 
-ARITHMETIC = """
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
-tt.func public @f(%p: !tt.ptr<i8>) {
-  %a = arith.constant -100 : i8
-  %b = arith.constant 60 : i8
-  %x = {OPERATION}
-  tt.store %p, %x : !tt.ptr<i8>
-  tt.return
-}
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("operation", "expected"),
-    [
-        ("arith.subi %a, %b : i8", 96),
-        ("arith.muli %a, %b : i8", -112),
-        ("arith.divsi %a, %b : i8", -1),
-        ("arith.divui %a, %b : i8", 2),
-        ("arith.remsi %a, %b : i8", -40),
-        ("arith.remui %a, %b : i8", 36),
-        ("arith.shrsi %a, %b : i8", -1),
-        ("arith.maxui %a, %b : i8", -100),
-        ("arith.maxsi %a, %b : i8", 60),
-    ],
-)
-def test_the_machine_computes_with_integers_of_a_width(operation: str, expected: int) -> None:
-    machine = Machine()
-    run(upstream(ARITHMETIC.replace("{OPERATION}", operation)), [1000], machine)
-    assert (machine.memory.addresses.tolist(), machine.memory.values.tolist()) == ([1000], [expected])
-
-
 REDUCED = """
 #b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
@@ -190,54 +157,3 @@ def test_the_machine_sums_in_any_order_and_subtracts_in_one(combine: str, alike:
         text = REDUCED.replace("{COMBINE}", combine).replace("{MASK}", mask)
         memories.append(run(upstream(text), [1000], machine))
     assert memories[0].same(memories[1]) == alike
-
-
-BRANCHES = """
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
-tt.func public @f(%p: !tt.ptr<i32>, %n: i32) {
-  %two = arith.constant 2 : i32
-  %more = arith.cmpi sgt, %n, %two : i32
-  cf.cond_br %more, ^large(%n : i32), ^small
-^large(%x: i32):
-  tt.store %p, %x : !tt.ptr<i32>
-  cf.br ^small
-^small:
-  %q = tt.addptr %p, %two : !tt.ptr<i32>, i32
-  tt.store %q, %two : !tt.ptr<i32>
-  tt.return
-}
-}
-"""
-
-
-@pytest.mark.parametrize(("given", "stored"), [(2, {1008: 2}), (7, {1000: 7, 1008: 2})])
-def test_the_machine_goes_from_block_to_block(given: int, stored: dict[int, int]) -> None:
-    machine = Machine()
-    run(upstream(BRANCHES), [1000, given], machine)
-    found = zip(machine.memory.addresses.tolist(), machine.memory.values.tolist(), strict=True)
-    assert dict(found) == stored
-
-
-ATOMICS = """
-#b = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32} {
-tt.func public @f(%p: !tt.ptr<i32>) {
-  %zero = arith.constant 0 : i32
-  tt.store %p, %zero : !tt.ptr<i32>
-  %r = tt.make_range {end = 32 : i32, start = 0 : i32} : tensor<32xi32, #b>
-  %ten = arith.constant dense<10> : tensor<32xi32, #b>
-  %on = arith.cmpi slt, %r, %ten : tensor<32xi32, #b>
-  %ps = tt.splat %p : !tt.ptr<i32> -> tensor<32x!tt.ptr<i32>, #b>
-  %old = tt.atomic_rmw {KIND}, relaxed, gpu, %ps, %r, %on :
-      (tensor<32x!tt.ptr<i32>, #b>, tensor<32xi32, #b>, tensor<32xi1, #b>) -> tensor<32xi32, #b>
-  tt.return
-}
-}
-"""
-
-
-@pytest.mark.parametrize(("kind", "stored"), [("add", 45), ("max", 9), ("min", 0)])
-def test_the_machine_adds_to_one_place_what_all_threads_do(kind: str, stored: int) -> None:
-    machine = Machine()
-    run(upstream(ATOMICS.replace("{KIND}", kind)), [1000], machine)
-    assert machine.memory.values.tolist() == [stored]

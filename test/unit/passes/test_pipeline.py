@@ -18,7 +18,7 @@ from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes import attempts
-from triton_linear.passes.conversions import outline, stubs
+from triton_linear.passes.conversions import stubs
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
 
@@ -103,26 +103,6 @@ def test_the_count_finds_a_conversion_that_is_planned_again(monkeypatch: pytest.
         selection.select.cache_clear()
         compiled(path_of("quant_cols-3"))
     assert 0 < len(set(asked)) < len(asked)
-
-
-@pytest.mark.usefixtures("nothing_known")
-@pytest.mark.parametrize("name", NAMES)
-def test_what_passes_decided_is_not_planned_for_stubs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outlining, reading the stubs of a run and embedding take the plans that there are."""
-    assert not hasattr(outline, "select")
-
-    def again(*_: object) -> Any:
-        raise AssertionError("planned again")
-
-    for planner in ("select", "_read"):
-        monkeypatch.setattr(stubs, planner, again)
-    module = bridge.text_to_upstream(path_of(name).read_text(), bridge.upstream_context(), name)
-    gpu = target(module.operation.attributes["ttg.target"].value)
-    prepared = attempts.prepare(module, PipelineOptions(), gpu)
-    assert prepared.rewritten.stubs.keys() >= {
-        found.stub for found in prepared.rewritten.conversions if found.stub is not None
-    }
-    assert next(prepared.attempts()).text
 
 
 def test_plans_of_the_run_are_those_that_the_stubs_describe() -> None:

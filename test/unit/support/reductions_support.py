@@ -78,16 +78,28 @@ RETURNED = {"argmax": "%c, %d", "welford": "%c, %d, %w", "mixed": "%c, %d, %w", 
 
 
 def module(
-    operation: str, encoding: str, shape: Sequence[int], axis: int, after: str = "", gpu: str = "cuda:90"
+    operation: str,
+    encoding: str,
+    shape: Sequence[int],
+    axis: int,
+    after: str = "",
+    gpu: str = "cuda:90",
+    before: str = "",
 ) -> str:
-    """A kernel that reduces its arguments and hands the results to sinks, or converts them to `after` first."""
+    """A kernel that reduces its arguments and hands the results to sinks; converted, if told so, `before` and
+    `after` that from this layout and to it."""
     elements = REGIONS[operation]
     size = "x".join(map(str, shape))
     left = "x".join(str(n) for place, n in enumerate(shape) if place != axis)
     sliced = f"#ttg.slice<{{dim = {axis}, parent = {encoding}}}>"
     taken = [f"tensor<{size}x{element}, {encoding}>" for element in elements]
     given_ = [f"tensor<{left}x{element}, {sliced}>" for element in elements]
-    inputs = ", ".join(f"%x{i}" for i in range(len(elements)))
+    given = [type_.replace(encoding, before) for type_ in taken] if before else taken
+    moved = [
+        f"%y{i} = ttg.convert_layout %x{i} : {given[i]} -> {taken[i]}"
+        for i in range(len(elements) * bool(before))
+    ]
+    inputs = ", ".join(f"%{'y' if before else 'x'}{i}" for i in range(len(elements)))
     results = [f"%r#{i}" for i in range(len(elements))] if len(elements) > 1 else ["%r"]
     block = ", ".join(f"%{side}{i}: {e}" for side in "ab" for i, e in enumerate(elements))
     lines = []
@@ -102,12 +114,13 @@ def module(
             lines.append(f"%e{number} = arith.{cast} {value} : {type_} to {word}")
             value, type_ = f"%e{number}", word
         lines.append(sink(value, type_, f"result{number}"))
-    joined = "\n    ".join(lines)
-    arguments = ", ".join(f"%x{i}: {type_}" for i, type_ in enumerate(taken))
+    first, joined = ("\n    ".join(each) for each in (moved, lines))
+    arguments = ", ".join(f"%x{i}: {type_}" for i, type_ in enumerate(given))
     returned = RETURNED.get(operation, "%c")
     return f"""module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "{gpu}",
     "ttg.threads-per-warp" = {target(gpu).lanes} : i32}} {{
   tt.func public @kernel({arguments}) {{
+    {first}
     %r{f":{len(elements)}" if len(elements) > 1 else ""} = "tt.reduce"({inputs}) <{{axis = {axis} : i32}}> ({{
     ^bb0({block}):
       {BODIES[operation]}

@@ -72,47 +72,37 @@ def test_nothing_is_live_where_nothing_is_used() -> None:
     assert estimate(module("").operation) == BESIDE
 
 
-def test_what_is_loaded_is_there_with_what_is_still_to_come() -> None:
-    """The pointers too, where there is a store behind the second load."""
-    body = f"%x = tt.load %at : {P}\n%y = tt.load %at : {P}\n%z = arith.addf %x, %y : {X}\n"
-    assert words(body) == 2 * N
-    assert words(f"{body}tt.store %at, %z : {P}\n") == BASE + 2 * N
-
-
-def test_a_loop_carries_a_state() -> None:
-    """What it holds at the load, beside what is loaded: the state, and the pointers of the next iteration."""
-    assert words(loop()) == BASE + N + N
-
-
-def test_what_is_used_in_a_loop_lives_through_it() -> None:
-    before = f"%y = tt.load %atb : {PB}"
-    used = f"tt.store %atb, %y : {PB}"
+ADDED = f"%x = tt.load %at : {P}\n%y = tt.load %at : {P}\n%z = arith.addf %x, %y : {X}\n"
+OTHER, USED = f"%y = tt.load %atb : {PB}", f"tt.store %atb, %y : {PB}"
+CONVERTED = f"%x = tt.load %at : {P}\n%y = ttg.convert_layout %x : {X} -> {XB}\ntt.store %atb, %y : {PB}\n"
+LIVE = {
+    "what is loaded, with what is still to come": (ADDED, 2 * N),
+    "the pointers too, where there is a store behind": (f"{ADDED}tt.store %at, %z : {P}\n", BASE + 2 * N),
+    # At the load of a loop, beside what is loaded: the state, and the pointers of the next iteration.
+    "a loop carries a state": (loop(), BASE + N + N),
     # Beside the load: state, loaded, and y with the pointers in its layout.
-    assert words(loop(before, used)) == (BASE + N + N) + (BASE + N)
-    assert words(loop(before)) == words(loop())
+    "what is used in a loop lives through it": (loop(OTHER, USED), (BASE + N + N) + (BASE + N)),
+    "what is used behind a loop, too": (loop(OTHER, behind=USED), (BASE + N + N) + (BASE + N)),
+    "what is used nowhere does not": (loop(OTHER), BASE + N + N),
+    "values between operations on elements are not counted": (
+        f"%x = tt.load %at : {P}\n%t = math.exp %x : {X}\n%u = arith.mulf %t, %x : {X}\n"
+        f"%v = arith.addf %u, %t : {X}\ntt.store %at, %v : {P}",
+        BASE + N,
+    ),
+    "but across a load they are": (
+        f"%x = tt.load %at : {P}\n%t = math.exp %x : {X}\n%y = tt.load %at : {P}\n"
+        f"%u = arith.mulf %t, %x : {X}\n%v = arith.addf %u, %y : {X}\ntt.store %at, %v : {P}",
+        BASE + 3 * N,
+    ),
+    "a conversion: pointers in the other layout": (CONVERTED, BASE + N),
+    "and both sides if the source is still used": (f"{CONVERTED}tt.store %at, %x : {P}\n", 2 * BASE + 2 * N),
+}
 
 
-def test_what_is_used_behind_a_loop_lives_through_it() -> None:
-    before, behind = f"%y = tt.load %atb : {PB}", f"tt.store %atb, %y : {PB}"
-    assert words(loop(before, behind=behind)) == (BASE + N + N) + (BASE + N)
-
-
-def test_values_between_operations_on_elements_are_not_counted() -> None:
-    chain = f"%t = math.exp %x : {X}\n%u = arith.mulf %t, %x : {X}\n%v = arith.addf %u, %t : {X}\n"
-    assert words(f"%x = tt.load %at : {P}\n{chain}tt.store %at, %v : {P}") == BASE + N
-
-
-def test_but_across_a_load_they_are() -> None:
-    chain = f"%t = math.exp %x : {X}\n%y = tt.load %at : {P}\n%u = arith.mulf %t, %x : {X}\n"
-    end = f"%v = arith.addf %u, %y : {X}\ntt.store %at, %v : {P}"
-    assert words(f"%x = tt.load %at : {P}\n{chain}{end}") == BASE + 3 * N
-
-
-def test_a_conversion_needs_both_sides_if_the_source_is_still_used() -> None:
-    converted = f"%x = tt.load %at : {P}\n%y = ttg.convert_layout %x : {X} -> {XB}\ntt.store %atb, %y : {PB}\n"
-    assert words(converted) == BASE + N  # the pointers in the other layout, beside what was loaded
-    again = f"tt.store %at, %x : {P}\n"
-    assert words(converted + again) == 2 * BASE + 2 * N
+@pytest.mark.parametrize("case", LIVE)
+def test_what_lives(case: str) -> None:
+    body, expected = LIVE[case]
+    assert words(body) == expected
 
 
 def test_broadcasts_and_products_in_flight_hold_their_operands() -> None:

@@ -13,7 +13,6 @@ from triton_linear.dialect.mlir_adapter import Attribute, Module, operations
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis.equivalence import Numbering
-from triton_linear.passes.analysis.registers import BESIDE
 from triton_linear.passes.assignment.assign import AssignLayouts, _pays
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.costs import AssignmentCosts
@@ -138,22 +137,6 @@ def test_conversions_that_are_left_are_right(name: str) -> None:
     assert len(checked) <= conversions(root)
 
 
-@pytest.mark.parametrize(
-    ("name", "gpu"),
-    [
-        ("bn_nhwc-1", "cuda:80"),
-        ("emb_sum-0", "cuda:90"),
-        ("cross_entropy", "cuda:100"),
-        ("instance_norm", "cuda:90"),
-    ],
-)
-def test_assigned_modules_compile(name: str, gpu: str) -> None:
-    root, outcome = assigned(path_of(name), gpu)
-    assert outcome.succeeded
-    lowered = compiler.lower(bridge.to_triton(root, bridge.triton_context()), gpu, "ptx")
-    assert f".target sm_{gpu.removeprefix('cuda:')}" in lowered.text("ptx")
-
-
 def for_waves_of_64(text: str) -> str:
     """The text of a module for 32 lanes as one for 64: blocked layouts have twice the lanes."""
 
@@ -228,26 +211,3 @@ def test_lines_that_change_most_come_first() -> None:
     assert any(re.fullmatch(r"costs [\d.]+ other clocks: conversion of 32x64xf16", note) for note in notes)
     sizes = [sum(map(float, re.findall(r"(?:saves|costs) ([\d.]+)", note))) for note in notes]
     assert sizes == sorted(sizes, reverse=True)
-
-
-def test_remarks_say_what_there_was_to_choose_from() -> None:
-    _, outcome = assigned(path_of("emb_sum-0"))
-    head, *others = outcome.diagnostics
-    clocks = r"[\d.]+ before, [\d.]+ after"
-    assert re.match(
-        f"layouts are assigned: modelled clocks of memory {clocks}; other clocks {clocks}", head.message
-    )
-    groups = [d for d in others if d.message.startswith("group ")]
-    assert len(groups) + sum(d.message.startswith("conversion of ") for d in others) == len(others) - 1
-    found = re.fullmatch(r"a thread needs about (\d+) registers before, (\d+) after", others[-1].message)
-    assert found and BESIDE < int(found[2]) <= int(found[1])
-    for anchor in ("load", "store", "reduce"):
-        assert any(re.match(rf"group \d+, [\dx]+ \([^)]*{anchor}", d.message) for d in groups), anchor
-    taken = [d for d in groups if ": takes #ttg" in d.message]
-    assert taken
-    for group in taken:
-        chosen, before = re.search(r"takes (#ttg.*) instead of (#ttg.*)", group.message).groups()  # type: ignore[union-attr]
-        notes = [note.message for note in group.notes]
-        assert notes[0].endswith(before)
-        assert all(re.match(r"[\d.]+ clocks of memory and [\d.]+ others: #ttg|and \d+ more", n) for n in notes)
-        assert any(note.endswith(chosen) for note in notes) or notes[-1].endswith("more")

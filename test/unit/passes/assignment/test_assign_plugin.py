@@ -13,16 +13,14 @@ import triton
 import triton.language as tl
 from assign_support import path_of
 from corpus import readable
-from plugin_support import CUDA, HIP, compile_kernel, fail
+from plugin_support import CUDA, fail
 from triton.compiler import ASTSource
 
 import triton_linear
-from triton_linear import environment
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.assignment import assign as assignment
 from triton_linear.passes.pipeline import PassFailure
 from triton_linear.report import FallbackWarning, Outcome
-from triton_linear.setting import Options, Setting
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -55,21 +53,6 @@ def instructions(ptx: str) -> list[str]:
     return re.findall(r"^\s+([a-z][\w.]+)\b.*;", re.sub(r"^\s*\.(?:loc|file).*$", "", ptx, flags=re.M), re.M)
 
 
-def test_options_are_flags() -> None:
-    for name in ("assign", "lower"):
-        with pytest.raises(TypeError, match=f"{name} takes a bool"):
-            Options(**{name: 1})  # type: ignore[arg-type]
-        assert environment.parse(f"{name}=0") == Options(**{name: False})
-        assert environment.text_of(Options(**{name: False})) == f"{name}=0"
-    assert environment.parse("1") == Options(assign=True, lower=True)
-
-
-def test_settings_that_make_other_code_have_other_fingerprints() -> None:
-    settings = [Setting(Options(assign=a, lower=b)) for a in (True, False) for b in (True, False)]
-    assert len({setting.fingerprint for setting in settings}) == 4
-    assert Setting(Options()).fingerprint == settings[0].fingerprint
-
-
 def test_the_four_settings() -> None:
     """Layouts change with `assign`, conversions that are left with `lower`; with neither, nothing does."""
     plain = stock()
@@ -90,14 +73,6 @@ def test_the_four_settings() -> None:
     assert report.outcome is Outcome.CONVERTED
     assert shared_accesses(both) <= shared_accesses(new_layouts)
     assert len({plain, lowered, new_layouts}) == 3
-
-
-@pytest.mark.parametrize("target", [CUDA, HIP], ids=["cuda", "hip"])
-def test_kernels_from_source(target: Any) -> None:
-    for options in ({}, {"assign": False}, {"lower": False}):
-        with triton_linear.enabled(strict=True, **options) as reports:
-            compile_kernel(target=target, width=128)
-        assert reports[-1].error is None
 
 
 def test_a_module_that_computes_something_else_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

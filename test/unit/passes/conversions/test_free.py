@@ -134,16 +134,6 @@ def test_it_is_cached_apart() -> None:
     assert assembly(compile_kernel(transpose, CUDA)) == assembly(stock) != assembly(free)
 
 
-def test_a_block_of_stock_inside_one_of_ours() -> None:
-    plain = compile_kernel(transpose, CUDA)
-    with triton_linear.enabled(strict=True) as reports, hook.pinned(None):
-        assert assembly(compile_kernel(transpose, CUDA)) == assembly(plain)
-    assert reports == []
-    with hook.pinned(None), hook.pinned(Options(free=True)) as reports:
-        assert assembly(compile_kernel(transpose, CUDA)) != assembly(plain)
-    assert [report.free for report in reports] == [1]
-
-
 def layout(register: list[int], lane: list[int]) -> LinearLayout:
     size = 1 << max(n.bit_length() for n in (*register, *lane))
     bases = [(name, [[n] for n in vectors]) for name, vectors in (("register", register), ("lane", lane))]

@@ -25,13 +25,6 @@ def total(x, out, N: tl.constexpr):
 
 
 @triton.jit
-def spread(x, out, N: tl.constexpr):
-    value = tl.load(x + tl.arange(0, N))
-    centred = value - tl.sum(value, 0) / N
-    tl.store(out + tl.arange(0, N), centred / tl.sqrt(tl.sum(centred * centred, 0) / N))
-
-
-@triton.jit
 def online(a, b, out, S, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     rows = tl.make_tensor_descriptor(a, [S, K], [K, 1], [M, K])
     columns = tl.make_tensor_descriptor(b, [S, K], [K, 1], [N, K])
@@ -80,16 +73,6 @@ def test_a_sum_of_floats_is_left_where_results_are_to_be_exact() -> None:
     assert (report.outcome, report.conversions) == (Outcome.NOTHING_TO_DO, ())
     assert ptx == compiled(total, reductions=False)[0]
     assert ptx != compiled(total)[0]
-
-
-def test_two_reductions_one_after_the_other() -> None:
-    ptx, report = compiled(spread)
-    assert sum(c.partials for c in report.conversions) == 2
-    stock, _ = compiled(spread, reductions=False)
-    assert ptx.count("shfl") < stock.count("shfl")
-    if installed_release() not in REDUCTIONS_CONVERT:
-        assert ptx.count("bar.sync") < stock.count("bar.sync")
-        assert ptx.count(".shared.") < stock.count(".shared.")
 
 
 def test_conversions_that_went_are_counted_without_those_that_came() -> None:

@@ -104,15 +104,6 @@ def body_of(root: Module) -> list[Operation]:
     return [view.operation for view in loop.regions[0].blocks[0].operations]
 
 
-def test_loads_of_the_next_iteration_come_before_the_exchange() -> None:
-    root = rewritten(of(loop(OFFSETS, LOADED, EXCHANGED, STORED)))
-    names = [op.name for op in operations(root.operation)]
-    assert names.index(LOAD) < names.index("scf.for")
-    inside = [op.name for op in body_of(root)]
-    assert inside.count(LOAD) == 1
-    assert inside.index(LOAD) < inside.index("ttg.convert_layout")
-
-
 def test_arguments_may_lead_to_one_memory_unless_that_is_checked() -> None:
     """Each iteration stores where the next one loads, if the arguments are one buffer."""
     written = STORED.replace("%q, %o", "%q, %behind")

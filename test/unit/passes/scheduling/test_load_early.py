@@ -104,24 +104,6 @@ def after(*steps: str) -> list[str]:
     return names(root)
 
 
-def test_load_begins_before_the_exchange() -> None:
-    assert after(exchange(0), load(1)) == ["load", "addptr", "load", "convert_layout"]
-
-
-def test_loads_keep_their_order() -> None:
-    assert after(exchange(0), load(1), exchange(1), load(2), load(3)) == [
-        *("load", *("addptr", "load") * 3),
-        *("convert_layout", "convert_layout"),
-    ]
-
-
-def test_load_that_needs_the_exchange_stays_and_holds_back_no_other() -> None:
-    assert after(exchanged_offsets(0), load(1, "%o0"), load(2)) == [
-        *("load", "addptr", "load"),
-        *("convert_layout", "convert_layout", "addptr", "load"),
-    ]
-
-
 def test_load_from_a_loaded_address_moves_with_it() -> None:
     assert after(exchange(0), load(1), load(2, "%x1")) == ["load", *("addptr", "load") * 2, "convert_layout"]
 

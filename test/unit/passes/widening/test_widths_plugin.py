@@ -14,8 +14,7 @@ from triton.compiler import ASTSource
 
 import triton_linear
 from triton_linear.passes import attempts
-from triton_linear.passes.widening import claims
-from triton_linear.report import FallbackWarning, Outcome
+from triton_linear.report import Outcome
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -61,27 +60,7 @@ def test_nothing_is_imported_where_rows_are_long(given: ASTSource, monkeypatch: 
     assert (report.outcome, report.error) == (Outcome.NOTHING_TO_DO, None)
 
 
-def test_rows_that_are_apart_leave_nothing_to_do() -> None:
-    ptx, report = compiled(source(2, strided=True))
-    assert report.outcome is Outcome.NOTHING_TO_DO
-    assert accesses(ptx) == accesses(stock(source(2, strided=True)))
-
-
 def test_accesses_stay_where_layouts_are_to_stay() -> None:
     ptx, report = compiled(source(2), assign=False)
     assert report.outcome is Outcome.NOTHING_TO_DO
     assert accesses(ptx) == accesses(stock(source(2)))
-
-
-def test_a_promise_that_does_not_follow_leaves_the_kernel_to_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "of_addresses", lambda *given: claims.Claim(4096, 16))
-    with pytest.warns(FallbackWarning, match="NotEquivalent"):
-        ptx, report = compiled(source(2), strict=False)
-    assert report.outcome is Outcome.FAILED
-    assert accesses(ptx) == accesses(stock(source(2)))
-
-
-def test_a_kernel_for_an_amd_gpu_compiles() -> None:
-    assembly, report = compiled(source(2), "hip:gfx942")
-    assert report.outcome in (Outcome.NOTHING_TO_DO, Outcome.CONVERTED)
-    assert re.search(r"\b(?:global|buffer)_load", assembly)
