@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 
-import plugin_support as support
 import pytest
 from plugin_processes import STARTUP, run
 from plugin_support import fresh_plugin
@@ -226,37 +223,8 @@ def test_processes_that_a_script_starts_have_it(tmp_path: Path) -> None:
 # Workers, started as Inductor starts its own, compile for their parent's Triton cache
 
 
-WORKER = "import plugin_support; print(plugin_support.compile_in_worker())"
-
-
-def find_in_cache() -> bool:
-    """Whether the kernel is ours; fails if it was not in the cache."""
-    before = triton_linear.last_report()
-    compiled = support.compile_kernel(num_warps=8)
-    assert triton_linear.last_report() is before
-    return support.is_ours(compiled)
-
-
 def count_kernels() -> int:
     return len(list(Path(os.environ["TRITON_CACHE_DIR"]).glob("*/*.cubin")))
-
-
-@pytest.mark.parametrize("state", [True, False], ids=["on", "off"])
-def test_a_worker_from_popen(state: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRITON_LINEAR", raising=False)
-    if state:
-        triton_linear.install(scratch_limit=64)
-    path = os.pathsep.join([str(STARTUP), *sys.path])
-    process = subprocess.Popen(
-        [sys.executable, "-c", WORKER],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.communicate(timeout=60)[0] == f"{state}\n"
-    assert count_kernels() == 1
-    assert find_in_cache() is state
-    assert count_kernels() == 1
 
 
 POOL = """

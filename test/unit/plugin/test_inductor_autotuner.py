@@ -127,11 +127,6 @@ def test_each_configuration_is_compiled_both_ways(first: str, tmp_path: Path) ->
     assert (stock, ours) == expected
 
 
-def test_so_is_a_single_one(tmp_path: Path) -> None:
-    triton_linear.install(autotune=True)
-    assert kept(generated(transposed, 64, folder=tmp_path)) == [(64, ON), (64, OFF)]
-
-
 def test_what_is_the_same_binary_both_ways_stays_one(tmp_path: Path) -> None:
     triton_linear.install(autotune=True)
     assert kept(generated(doubled, 32, 64, folder=tmp_path)) == [(32, ON), (64, ON)]

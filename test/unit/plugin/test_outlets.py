@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -73,27 +72,6 @@ def test_a_folder_that_cannot_be_made_is_one_warning(tmp_path: Path) -> None:
         compiled(dump=str(tmp_path / "file" / "folder"))
     report = triton_linear.last_report()
     assert report is not None and report.ours == 1
-
-
-def test_threads_write_the_same_file(tmp_path: Path) -> None:
-    errors: list[Exception] = []
-    folder = tmp_path / "dump"
-    outlets = Outlets(Setting(Options(dump=str(folder), strict=True)), "cuda:90")
-
-    def write() -> None:
-        try:
-            for _ in range(20):
-                outlets.dump("kernel", "before", "after")
-        except OSError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=write) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert sorted(path.read_text() for path in folder.iterdir()) == ["after", "before"]
 
 
 def test_the_path_goes_to_other_processes_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

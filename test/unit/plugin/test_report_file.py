@@ -16,7 +16,6 @@ from typing import Any
 import plugin_support as support
 import pytest
 from fault_kernels import lowered
-from plugin_processes import run
 from plugin_support import CUDA, transpose
 
 import triton_linear
@@ -102,19 +101,6 @@ def test_the_path_holds_in_other_folders(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 # Processes
-
-
-WORKER = "import plugin_support; plugin_support.compile_in_worker()"
-
-
-def test_processes_with_the_variable_write_to_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "reports"
-    for number in range(2):
-        os.environ["TRITON_CACHE_DIR"] = str(tmp_path / f"cache{number}")
-        done = run(WORKER, f"report={path}")
-        assert done.returncode == 0, done.stderr
-    found = lines(path)
-    assert len({line["process"] for line in found} - {os.getpid()}) == 2
 
 
 def _write_many(path: str) -> None:
