@@ -36,19 +36,3 @@ def test_all_can_be_assembled(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     printed = capfd.readouterr().out
     assert "1 assembled with 6 conversions" in printed and "6 conversions, 0 wrong, 0 races" in printed
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--count", "-1"], "error: count: -1 is negative"),
-        (["--jobs", "0"], "error: jobs: 0 is not a number of processes"),
-        (["--target", "cuda:1"], "error: unknown target 'cuda:1'; known: cuda:80"),
-        (["--replay", __file__], "error: it has no first line that says what it must give"),
-        (["--replay", "/no/such"], "/no/such: error: cannot open input file: No such file or directory"),
-        (["--count", "0", "--save", "/dev/null"], "/dev/null: error: cannot write modules there: "),
-    ],
-)
-def test_what_cannot_be_done_is_said(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 1
-    assert said in capfd.readouterr().err

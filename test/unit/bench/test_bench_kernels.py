@@ -94,26 +94,6 @@ def test_every_failure_is_told() -> None:
     assert problems(shapeless) == ["ours: wrong results, 1 results, not 2"]
 
 
-def test_reports_join_and_the_later_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = report_of(record("a", ours=1.1), record("b", ours=1.2), not_run=["c", "d"])
-    second = report_of(record("b", ours=1.3), record("c", ours=1.4), seconds=3.0)
-    paths = [tmp_path / "1.json", tmp_path / "2.json"]
-    for path, report in zip(paths, (first, second), strict=True):
-        path.write_text(json.dumps(report))
-    joined = run.join(paths)
-    assert [(r["name"], r["modes"]["ours"]["ratio"][1]) for r in joined["cases"]] == [
-        ("a", 1.1),
-        ("b", 1.3),
-        ("c", 1.4),
-    ]
-    assert joined["not_run"] == ["d"] and joined["seconds"] == 15.0
-    assert run.main(["--join", *map(str, paths), "--output", str(tmp_path / "all")]) == 0
-    assert json.loads((tmp_path / "all" / "kernels.json").read_text())["not_run"] == ["d"]
-    paths[1].write_text(json.dumps({**second, "device": "another"}))
-    with pytest.raises(SystemExit, match="device is another"):
-        run.join(paths)
-
-
 def test_a_wrong_result_is_the_exit_status(tmp_path: Path) -> None:
     wrong = record("a", ours=1.1)
     wrong["modes"]["ours"]["result"] = "WRONG"

@@ -108,28 +108,6 @@ def test_the_barrier_of_the_cta_in_a_partition_is_found(threads: bool) -> None:
         run_partitions(changed(made, change), SIDES, LANES)
 
 
-def test_scratch_of_a_neighbour_is_found() -> None:
-    """Every buffer at the first byte: each region is right by itself, and they run at the same time."""
-    made = kernel()
-    places = re.findall(r"llvm\.getelementptr %\w+\[(4096|8192|12288)\] : \(!llvm\.ptr<3>\)", made.text)
-    assert len(set(places)) > 1
-    first = r"(llvm\.getelementptr %\w+)\[(?:4096|8192|12288)\]( : \(!llvm\.ptr<3>\))"
-    outcome, _ = run_partitions(changed(made, lambda text: re.sub(first, r"\1[0]\2", text)), SIDES, LANES)
-    assert {race.hazard for race in outcome.races} == {
-        "read after write",
-        "write after read",
-        "write after write",
-    }
-
-
-def test_a_barrier_that_is_left_out_is_found() -> None:
-    made = kernel()
-    number, _ = next(pair for pair in barriers(made.text) if constants(made.text)[pair[0]] > 1)
-    line = re.compile(rf"^ *nvvm\.barrier id = {number} .*\n", re.MULTILINE)
-    outcome, _ = run_partitions(changed(made, lambda text: line.sub("", text)), SIDES, LANES)
-    assert {race.hazard for race in outcome.races} == {"read after write", "write after read"}
-
-
 def test_the_number_of_the_thread_in_the_cta_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of the partition of 8 warps have numbers from 128 on; counted from the CTA's first one, they
     store where the threads of other warps should."""

@@ -29,7 +29,7 @@ from strategies import dealt_layouts
 from bench.whole_kernels import LOWERING, lower_kernel, registers_of
 from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of, transfer
-from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
+from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
 from triton_linear.dialect.triton_versions import REDUCTIONS_CONVERT, installed_release
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Cost
