@@ -29,7 +29,7 @@ def words() -> int:
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
     "lines of source": (lambda: lines(*SOURCE), 54_400),
-    "lines of tests": (lambda: lines("test"), 46_850),
+    "lines of tests": (lambda: lines("test"), 45_570),
     "words of documents": (words, 29_700),
     "fields of Policy": (lambda: len(thresholds()), 19),
 }
