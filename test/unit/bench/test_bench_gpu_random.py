@@ -16,7 +16,6 @@ from bench.gpu_random.kernels import LOOP_STEPS, RandomCase
 from triton_linear.dialect.triton_versions import COPIES_NOT_HELD, installed_release
 from triton_linear.tools.support.isolated import Isolation, Lost
 
-TARGET = "cuda:90"
 LANES = "[[1, 0], [2, 0], [0, 1], [0, 2], [0, 4]]"
 TURNED = "[[0, 1], [0, 2], [0, 4], [1, 0], [2, 0]]"
 HELD = 2 if installed_release() in COPIES_NOT_HELD else 4
