@@ -10,17 +10,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
 from triton_linear import __version__, environment
 from triton_linear.dialect import mlir_provider, triton_versions, verdicts
 from triton_linear.overview import decisions_line
 from triton_linear.report import Outcome
+from triton_linear.tools.support.console import opened, show
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.words import count
 
-if TYPE_CHECKING:
-    from rich.table import Table
 COUNTS = ("seen", "ours", "noop", "folded", "avoided", "kept", "made")
 _HEADS = {"noop": "no-op", "kept": "left"}
 Line = Mapping[str, Any]
@@ -28,8 +31,6 @@ Line = Mapping[str, Any]
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what is installed and on, or the sums of a file of reports. The exit status is 0."""
-    from triton_linear.tools.support.console import opened, show
-
     if arguments.file is None:
         print("\n".join((f"triton-linear {__version__}", *_state())))
         if (table := passes()) is not None:
@@ -70,10 +71,6 @@ def _state() -> Iterator[str]:
 
 def passes() -> Table | None:
     """The passes and what they do with the installed Triton; None where the plugin does not work with it."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     try:
         triton_versions.require()
         from triton_linear.passes.coverage import coverage
@@ -131,27 +128,13 @@ def read(file: str) -> tuple[list[Line], int]:
     for line in filter(str.strip, text.splitlines()):
         try:
             report = json.loads(line)
-        except (ValueError, RecursionError):
-            report = None
-        if _is_report(report):
+            summed([report])  # which has to know all that it adds up
+            if not report.keys() >= {"process", "error"}:
+                raise KeyError(line)
             reports.append(report)
-        else:
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             invalid += 1
     return reports, invalid
-
-
-def _is_report(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    kinds: dict[str, type] = {"kernel": str, "target": str, "seconds": dict, "date": str, "process": int}
-    kinds |= dict.fromkeys(COUNTS, int)
-    outcomes = {outcome.name.lower() for outcome in Outcome}
-    return (
-        all(isinstance(value.get(name), kind) for name, kind in kinds.items())
-        and value.get("outcome") in outcomes
-        and isinstance(value.get("error"), (str, type(None)))
-        and all(isinstance(seconds, (int, float)) for seconds in value["seconds"].values())
-    )
 
 
 def grouped(lines: Sequence[Line]) -> list[list[Line]]:
@@ -166,7 +149,7 @@ def summed(group: Sequence[Line]) -> dict[str, Any]:
     """The sums of one kernel's reports."""
     stock = sum(line["seconds"].get("stock", 0) for line in group)
     whole = sum(sum(line["seconds"].values()) for line in group)
-    outcomes = Counter(line["outcome"] for line in group)
+    outcomes = Counter(Outcome[line["outcome"].upper()].name.lower() for line in group)
     return {
         "kernel": group[0]["kernel"],
         "target": group[0]["target"],
@@ -180,19 +163,14 @@ def summed(group: Sequence[Line]) -> dict[str, Any]:
 
 def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
     """The table of the sums, with totals in the footer."""
-    from rich import box
-    from rich.table import Table
-
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_footer=len(sums) > 1)
-    numbers = ("compiles", *COUNTS)
     table.add_column("kernel", count(len(sums), "kernel"), overflow="fold")
     table.add_column("for")
-    for name in numbers:
-        total = str(sum(each[name] for each in sums))
-        table.add_column(_HEADS.get(name, name), total, justify="right", no_wrap=True)
-    for name, head in (("stock_seconds", "Triton (s)"), ("plugin_seconds", "plugin (s)")):
-        total = f"{sum(each[name] for each in sums):.2f}"
-        table.add_column(head, total, justify="right", no_wrap=True)
+    seconds = {"stock_seconds": "Triton (s)", "plugin_seconds": "plugin (s)"}
+    numbers = dict.fromkeys(("compiles", *COUNTS), "{}") | dict.fromkeys(seconds, "{:.2f}")
+    for name, shown in numbers.items():
+        total = shown.format(sum(each[name] for each in sums))
+        table.add_column((_HEADS | seconds).get(name, name), total, justify="right", no_wrap=True)
     processes = count(len({line["process"] for line in lines}), "process", "processes")
     table.add_column("what became of it", processes)
     for each in sums:
@@ -201,7 +179,6 @@ def table_of(sums: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> Table:
             + (f", {times} times" if times > 1 and len(each["outcomes"]) > 1 else "")
             for name, times in each["outcomes"].items()
         ]
-        seconds = (f"{each[name]:.2f}" for name in ("stock_seconds", "plugin_seconds"))
-        counts = (str(each[name]) for name in numbers)
-        table.add_row(each["kernel"], each["target"], *counts, *seconds, "; ".join(outcomes))
+        cells = (shown.format(each[name]) for name, shown in numbers.items())
+        table.add_row(each["kernel"], each["target"], *cells, "; ".join(outcomes))
     return table
