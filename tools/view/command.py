@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         content = drawn(shown, kind, arguments.view, target)
     except ValueError as error:
-        file, line_number = place_of(arguments.what) or ("", 0)
+        file, line_number, _ = place_of(arguments.what) or ("", 0, "")
         fail(str(error), file, line_number, min(line_number, 1))
     if arguments.output is not None:
         write(str(arguments.output), content)

@@ -24,8 +24,7 @@ from triton_linear.tools.view.explained import explained_conversion, explained_l
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
 )
-_KERNEL = re.compile(r"(?P<file>.+\.py):(?P<kernel>[A-Za-z_]\w*):(?P<line>\d+)")
-_PLACE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+_PLACE = re.compile(r"(?!#)(?P<file>.+?)(?::(?P<kernel>[A-Za-z_]\w*))?:(?P<line>\d+)")
 _ALIAS = re.compile(r"#[A-Za-z_]\w*")
 _GLUON = re.compile(r"(?:\w+\.)*(?P<class>\w*Layout)\(", re.DOTALL)
 MOST_LINES = 8
@@ -266,11 +265,10 @@ def subjects(what: str, shape: str | None, element: str, target: str | None = No
     what = what.strip()
     bits = bits_of(element)
     if place := place_of(what):
-        if kernel := _KERNEL.fullmatch(what):
-            return of_source_line(*place, kernel["kernel"], target)
-        if place[0].endswith(".py"):
-            return of_source_line(*place, target=target)
-        return of_line(read_input(place[0]), *place, target)
+        file, line, kernel = place
+        if file.endswith(".py"):
+            return of_source_line(file, line, kernel, target)
+        return of_line(read_input(file), file, line, target)
     sizes = shape_of(shape) if shape else None
     if not what.startswith("#") and not _GLUON.match(what):
         for name in (what, what.rpartition(":")[0]):
@@ -287,13 +285,10 @@ def subjects(what: str, shape: str | None, element: str, target: str | None = No
     return (of_encoding(what, sizes, bits) if what.startswith("#") else of_gluon(what, sizes, bits),)
 
 
-def place_of(what: str) -> tuple[str, int] | None:
-    """The file and the line if `what` is `FILE:LINE`, else None."""
+def place_of(what: str) -> tuple[str, int, str] | None:
+    """The file, the line and the kernel, or "", if `what` is `FILE:LINE` or `SCRIPT.py:KERNEL:LINE`."""
     place = _PLACE.fullmatch(what.strip())
-    if place is None or what.strip().startswith("#"):
-        return None
-    kernel = _KERNEL.fullmatch(what.strip())
-    return (kernel or place)["file"], int(place["line"])
+    return None if place is None else (place["file"], int(place["line"]), place["kernel"] or "")
 
 
 def _ask_for_a_line(conversions: Sequence[int], name: str) -> NoReturn:
