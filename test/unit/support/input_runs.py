@@ -17,6 +17,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,7 @@ class Runner:
         if child == 0:
             try:
                 os.setpgid(0, 0)
+                forkserver._forkserver._forkserver_pid = None  # it has its own
                 faulthandler.disable()
                 self._status.write_text(str(self._tool(case, supervised)))
             finally:
