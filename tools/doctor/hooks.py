@@ -20,7 +20,9 @@ from triton_linear.tools.doctor.probe import Findings
 from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.support.script import FakeDriver
 
-SIGNATURES = {
+_METHODS = {"hash": ("self",), "add_stages": ("self", "stages", "options", "language")}
+"""Methods of the backends' compilers, with the parameters that the plugin relies on."""
+EXPECTED: dict[str, tuple[str, ...] | None] = {
     "triton.runtime.jit:compute_cache_key": ("kernel_key_cache", "specialization", "options"),
     "triton.runtime.jit:JITFunction._do_compile": (
         *("self", "key", "signature", "device", "constexprs", "options", "attrs", "warmup"),
@@ -28,16 +30,15 @@ SIGNATURES = {
     "triton.compiler.compiler:compile": ("src", "target", "options", "_env_vars"),
     "triton.runtime._async_compile:AsyncCompileMode.submit": ("self", "key", "compile_fn", "finalize_fn"),
     "triton.runtime.cache:get_cache_manager": ("key",),
+    **{f"triton.backends:backends.nvidia.compiler.{name}": given for name, given in _METHODS.items()},
+    **{f"triton.backends:backends.amd.compiler.{name}": given for name, given in _METHODS.items()},
+    "triton.knobs:runtime.add_stages_inspection_hook": None,
+    "triton.knobs:compilation.instrumentation_mode": None,
+    "triton.runtime._async_compile:active_mode.get": None,
+    "triton.runtime._async_compile:active_mode.set": None,
 }
-"""Functions that the plugin wraps or calls, with the parameters that it relies on; more may follow."""
-METHODS = {"hash": ("self",), "add_stages": ("self", "stages", "options", "language")}
-"""Methods of the backends' compilers, with the parameters that the plugin relies on."""
-VALUES = (
-    "triton.knobs:runtime.add_stages_inspection_hook",
-    "triton.knobs:compilation.instrumentation_mode",
-    "triton.runtime._async_compile:active_mode.get",
-    "triton.runtime._async_compile:active_mode.set",
-)
+"""What the plugin wraps, calls or reads, with the parameters that it relies on, after which more may follow.
+None: it has to be there."""
 WRAPPED = (
     "triton.knobs:runtime.add_stages_inspection_hook",
     "triton.runtime.jit:compute_cache_key",
@@ -60,14 +61,8 @@ def checked() -> Findings:
     backend.
     """
     findings = Findings()
-    for name, wanted in SIGNATURES.items():
+    for name, wanted in EXPECTED.items():
         findings.compare("hook", name, partial(_parameter_difference, name, wanted))
-    for backend in ("nvidia", "amd"):
-        for name, wanted in METHODS.items():
-            method = f"triton.backends:backends.{backend}.compiler.{name}"
-            findings.compare("hook", method, partial(_parameter_difference, method, wanted))
-    for name in VALUES:
-        findings.compare("hook", name, partial(_require, name))
     findings.compare("plugin", "a launch for cuda:90", partial(_plugin_difference, _launch))
     findings.compare("plugin", "a compile for hip:gfx942", partial(_plugin_difference, _compile))
     return findings
@@ -84,13 +79,12 @@ def value_of(name: str) -> Any:
     return value
 
 
-def _require(name: str) -> None:
-    """Raise an exception unless the name has a value, whatever it is."""
-    value_of(name)
-
-
-def _parameter_difference(name: str, wanted: tuple[str, ...]) -> str | None:
-    parameters = tuple(inspect.signature(value_of(name)).parameters)
+def _parameter_difference(name: str, wanted: tuple[str, ...] | None) -> str | None:
+    """How the parameters of a function differ; raises an exception if there is nothing of this name."""
+    value = value_of(name)
+    if wanted is None:
+        return None
+    parameters = tuple(inspect.signature(value).parameters)
     if parameters[: len(wanted)] == wanted:
         return None
     return f"it takes ({', '.join(parameters)}), wanted are ({', '.join(wanted)})"

@@ -114,11 +114,14 @@ def _packed_loads(operand: Value, producers: dict[Value, Operation]) -> Iterator
                 yield _packed(op, at, wide)
         elif op.name in NAMES:
             change = ShapeChange.of(op)
-            before = change.backward(_joined_first(change, at.layout)) if change is not None else None
-            if change is not None and before is not None:
+            # The order of two elements that are joined is arbitrary, and each half of a split is contiguous.
+            wanted = _ordered(at.layout, last=False) if op.name == "tt.join" else at.layout
+            before = change.backward(wanted) if change is not None else None
+            if before is not None:
+                before = _ordered(before, last=True) if op.name == "tt.split" else before
                 halves = op.name == "tt.join" and at.pairs is None and _are_halves(op, producers)
                 pairs = _pairs(at.layout) if halves else None
-                pending += [_Demand(each, _split_last(change, before), pairs) for each in op.operands]
+                pending += [_Demand(each, before, pairs) for each in op.operands]
         elif op.name == CONVERT or named(op.name).elementwise:
             shape = list(at.value.type.shape)
             same = [each for each in op.operands if list(getattr(each.type, "shape", ())) == shape]
@@ -168,25 +171,10 @@ def _pairs(joined: LinearLayout) -> LinearLayout | None:
     return transfer.reshape(joined, (rows, columns * two))
 
 
-def _joined_first(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
-    """The layout with the bases of a joined dimension moved to the first registers; their order
-    is arbitrary.
-    """
-    if change.name != "tt.join":
-        return layout
+def _ordered(layout: LinearLayout, last: bool) -> LinearLayout:
+    """The layout with the bases of the last dimension moved to the first registers, or to the last ones."""
     bases = dict(layout.bases)
-    bases[REGISTER] = tuple(sorted(bases[REGISTER], key=lambda basis: not basis[-1]))
-    return LinearLayout(tuple(bases.items()), layout.out_dims)
-
-
-def _split_last(change: ShapeChange, layout: LinearLayout) -> LinearLayout:
-    """The layout with the bases of a split dimension moved to the last registers, so that each half is
-    contiguous.
-    """
-    if change.name != "tt.split":
-        return layout
-    bases = dict(layout.bases)
-    bases[REGISTER] = tuple(sorted(bases[REGISTER], key=lambda basis: basis[-1]))
+    bases[REGISTER] = tuple(sorted(bases[REGISTER], key=lambda basis: bool(basis[-1]) == last))
     return LinearLayout(tuple(bases.items()), layout.out_dims)
 
 

@@ -17,10 +17,8 @@ class IRPrinter:
     """Prints modules between passes, according to the command line."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self._before: Collection[str] = arguments.mlir_print_ir_before
-        self._after: Collection[str] = arguments.mlir_print_ir_after
-        self._before_all: bool = arguments.mlir_print_ir_before_all
-        self._after_all: bool = arguments.mlir_print_ir_after_all
+        self._names = {"before": arguments.mlir_print_ir_before, "after": arguments.mlir_print_ir_after}
+        self._all = {"before": arguments.mlir_print_ir_before_all, "after": arguments.mlir_print_ir_after_all}
         self._diff: bool = arguments.mlir_print_ir_diff
         self._debug: bool = arguments.mlir_print_debuginfo
         self._generic: bool = arguments.mlir_print_op_generic
@@ -29,18 +27,18 @@ class IRPrinter:
     @property
     def prints(self) -> bool:
         """Whether anything is to be printed."""
-        return bool(self._before or self._after or self._before_all or self._after_all or self._diff)
+        return any((*self._names.values(), *self._all.values(), self._diff))
 
     def check(self, names: Sequence[str], known: Collection[str]) -> None:
         """Fail if the IR is to be printed at an unknown pass that does not run.
 
         `names` are the passes that run. A known pass may be absent because it has nothing to do in this module.
         """
-        for flag, wanted in (("before", self._before), ("after", self._after)):
+        for when, wanted in self._names.items():
             for name in wanted:
                 if name not in names and name not in known:
                     runs = f"those that run are {', '.join(names)}" if names else "none runs"
-                    fail(f"mlir-print-ir-{flag}: no pass '{name}'; {suggestion(name, names) or runs}")
+                    fail(f"mlir-print-ir-{when}: no pass '{name}'; {suggestion(name, names) or runs}")
 
     def shown(self, op: Operation) -> str:
         """The text of a module, in Triton's own form, or in MLIR's generic form if it is asked for or Triton
@@ -51,13 +49,13 @@ class IRPrinter:
 
     def __call__(self, name: str, done: bool, op: Operation) -> None:
         """Print the module before or after the pass called `name`."""
-        wanted = self._after_all or name in self._after if done else self._before_all or name in self._before
+        when = "after" if done else "before"
+        wanted = self._all[when] or name in self._names[when]
         if not (wanted or self._diff):
             return
         text = self.shown(op)
         if wanted:
-            when = "After" if done else "Before"
-            print(f"// -----// IR Dump {when} {name} //----- //\n{text}\n", file=sys.stderr)
+            print(f"// -----// IR Dump {when.title()} {name} //----- //\n{text}\n", file=sys.stderr)
         if self._diff and done:
             self._print_diff(name, text)
         self._last = text

@@ -55,11 +55,10 @@ def fail(message: str, file: str = "", line: int = 0, column: int = 0) -> NoRetu
     raise ToolError(Diagnostic("error", message, file, line, column))
 
 
-_SEVERITY = "|".join(SEVERITIES)
-_TRITON = re.compile(
-    rf"^(?P<place>loc\(.*?\)|<unknown>:0|[^\s:][^:\n]*:\d+:\d+): (?P<severity>{_SEVERITY}): (?P<message>.*)$"
+_PRINTED = re.compile(
+    r"^(?:(?P<place>loc\(.*?\)|<unknown>:0|[^\s:][^:\n]*:\d+:\d+): )?"
+    rf"(?P<severity>{'|'.join(SEVERITIES)}): (?P<message>.*)$"
 )
-_BARE = re.compile(rf"^(?P<place>)(?P<severity>{_SEVERITY}): (?P<message>.*)$")
 
 
 def parse_diagnostics(text: str) -> tuple[list[Diagnostic], str]:
@@ -69,11 +68,11 @@ def parse_diagnostics(text: str) -> tuple[list[Diagnostic], str]:
     diagnostics: list[Diagnostic] = []
     rest: list[str] = []
     for line in text.splitlines():
-        match = _TRITON.match(line) or _BARE.match(line)
+        match = _PRINTED.match(line)
         if match is None:
             rest.append(line)
             continue
-        diagnostic = Diagnostic(match["severity"], match["message"], *position(match["place"]))
+        diagnostic = Diagnostic(match["severity"], match["message"], *position(match["place"] or ""))
         if diagnostic.severity == "note" and diagnostics:
             diagnostics[-1] = replace(diagnostics[-1], notes=(*diagnostics[-1].notes, diagnostic))
         else:

@@ -8,6 +8,7 @@ and drawing it would show nothing new.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -94,15 +95,12 @@ def words(layout: LinearLayout, tile: Sequence[int]) -> Iterator[str]:
         return
     times = "x".join(str(size // part) for size, part in zip(sizes, tile, strict=True))
     yield f"a tile of {'x'.join(map(str, tile))}, repeats {times} times:"
-    groups: list[tuple[tuple[object, ...], list[Step]]] = []
-    for step in steps(layout, tile):
-        names = None if step.inputs is None else tuple(name for name, _ in step.inputs)
-        key = (step.dim, names, step.adds)
-        if groups and groups[-1][0] == key:
-            groups[-1][1].append(step)
-        else:
-            groups.append((key, [step]))
-    for _, same in groups:
+
+    def kind(step: Step) -> tuple[object, ...]:
+        return step.dim, step.inputs and [name for name, _ in step.inputs], step.adds
+
+    for _, group in itertools.groupby(steps(layout, tile), kind):
+        same = list(group)
         moved = f"{same[0].dim} += {', '.join(str(step.size) for step in same)}"
         if same[0].inputs is None:
             yield f"  {moved}: no inputs do that"
