@@ -110,8 +110,7 @@ def _pair(a: CompiledKernel, b: CompiledKernel) -> Pair:
 
 def _figures(a: CompiledKernel, b: CompiledKernel) -> Iterator[Figure]:
     for name in ("registers", "scalar registers", "spilled", "stack", "shared", "occupancy"):
-        attribute = {"occupancy": "ctas"}.get(name, name.replace(" ", "_"))
-        values = [getattr(side.resources, attribute) for side in (a, b)]
+        values = [getattr(side.resources, name.replace(" ", "_")) for side in (a, b)]
         if values != [None, None] or name not in ("scalar registers", "spilled"):
             yield Figure(name, *values)
     yield Figure("conversions", len(_moving(a)), len(_moving(b)))

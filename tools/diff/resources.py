@@ -15,10 +15,10 @@ class Resources:
     """The resources of a kernel; None if a value is not known.
 
     Of a thread: registers (on AMD GPUs vector registers, including accumulators), scalar registers, bytes of
-    stack, which holds the spills, and spilled registers. shared: bytes of shared memory of a CTA. ctas: CTAs
-    that fit on a multiprocessor at a time. limited_by: the resource that limits them. loops: for each loop of
-    a cubin, a lower bound of the clocks of one iteration of a warp, from the stall counts of the instructions;
-    the body of an inner loop counts once.
+    stack, which holds the spills, and spilled registers. shared: bytes of shared memory of a CTA. occupancy:
+    CTAs that fit on a multiprocessor at a time. limited_by: the resource that limits them. loops: for each loop
+    of a cubin, a lower bound of the clocks of one iteration of a warp, from the stall counts of the
+    instructions; the body of an inner loop counts once.
     """
 
     registers: int | None = None
@@ -26,32 +26,26 @@ class Resources:
     stack: int | None = None
     spilled: int | None = None
     shared: int | None = None
-    ctas: int | None = None
+    occupancy: int | None = None
     limited_by: str = ""
     loops: tuple[int, ...] | None = ()
 
 
-def resources(
-    binary: bytes | None, assembly: str, shared: int | None, warps: int | None, target: Target | None
-) -> Resources:
+def resources(binary: bytes, assembly: str, shared: int, warps: int, target: Target) -> Resources:
     """The resources that the cubin states, or the metadata in AMDGCN, and the occupancy."""
     if ".amdhsa_" in assembly:
         stated = _amdgcn(assembly, shared)
     else:
         used = usage(binary)
-        stated = Resources(
-            used.registers if used else None,
-            stack=used.stack if used else None,
-            shared=shared,
-            loops=_loops(binary) if binary else (),
-        )
-    if target is None or warps is None or stated.registers is None or stated.shared is None:
+        registers, stack = (used.registers, used.stack) if used else (None, None)
+        stated = Resources(registers, stack=stack, shared=shared, loops=_loops(binary))
+    if stated.registers is None:
         return stated
-    ctas, limited_by = occupancy(stated.registers, stated.shared, warps, target)
-    return replace(stated, ctas=ctas, limited_by=limited_by)
+    ctas, limited_by = occupancy(stated.registers, shared, warps, target)
+    return replace(stated, occupancy=ctas, limited_by=limited_by)
 
 
-def _amdgcn(text: str, shared: int | None) -> Resources:
+def _amdgcn(text: str, shared: int) -> Resources:
     def value(name: str) -> int | None:
         match = re.search(rf"^ *(?:- )?\.{name}:\s+(\d+)", text, re.MULTILINE)
         return int(match[1]) if match else None
@@ -62,7 +56,7 @@ def _amdgcn(text: str, shared: int | None) -> Resources:
         value("sgpr_count"),
         value("private_segment_fixed_size"),
         None if None in spills else sum(filter(None, spills)),
-        shared if shared is not None else value("group_segment_fixed_size"),
+        shared,
     )
 
 

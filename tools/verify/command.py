@@ -237,21 +237,26 @@ def _show(module: Verified) -> None:
 
 def _show_totals(results: Sequence[Verified]) -> None:
     """Print the totals; the last line counts conversions."""
-    if gathers := [one for module in results for one in module.gathers]:
-        run, wrong = _run_and_wrong(gathers)
-        print(f"{count(run, 'gather')} verified, {wrong} wrong, {len(gathers) - run} left to Triton")
-    if accesses := [one for module in results for one in module.tensor_accesses]:
-        run, wrong = _run_and_wrong(accesses)
-        left = len(accesses) - run
-        print(f"{count(run, 'access', 'accesses')} to tensor memory verified, {wrong} wrong, {left} not run")
+    gathers = [one for module in results for one in module.gathers]
+    accesses = [one for module in results for one in module.tensor_accesses]
     conversions = [one for module in results for one in module.conversions]
-    run, wrong = _run_and_wrong(conversions)
-    noops = sum(one.of.kind == NOOP for one in conversions)
-    if others := len(conversions) - run:
-        print(f"{count(noops, 'no-op')}, {others - noops} left to Triton")
-    print(f"{count(run, 'conversion')} verified, {wrong} wrong")
+    if gathers:
+        print(f"{_verified(gathers, 'gather')}, {_left(gathers)} left to Triton")
+    if accesses:
+        names = "access to tensor memory", "accesses to tensor memory"
+        print(f"{_verified(accesses, *names)}, {_left(accesses)} not run")
+    if left := _left(conversions):
+        noops = sum(one.of.kind == NOOP for one in conversions)
+        print(f"{count(noops, 'no-op')}, {left - noops} left to Triton")
+    print(_verified(conversions, "conversion"))
 
 
-def _run_and_wrong(checked: Sequence[Checked[Any]]) -> tuple[int, int]:
+def _verified(checked: Sequence[Checked[Any]], what: str, several: str = "") -> str:
     """How many were run, and how many of these are wrong."""
-    return sum(one.verdict is not None for one in checked), sum(not one.ok for one in checked)
+    wrong = sum(not one.ok for one in checked)
+    return f"{count(len(checked) - _left(checked), what, several)} verified, {wrong} wrong"
+
+
+def _left(checked: Sequence[Checked[Any]]) -> int:
+    """How many were not run."""
+    return sum(one.verdict is None for one in checked)

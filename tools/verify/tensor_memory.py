@@ -26,7 +26,7 @@ from triton_linear.tools.support.compile import to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.words import short_place, short_type
 from triton_linear.tools.verify.checked import Checked
-from triton_linear.tools.verify.stock import sink
+from triton_linear.tools.verify.stock import module_of, sink
 
 NAME: Final = "access"
 SINK: Final = "result"
@@ -49,12 +49,7 @@ def kernel_text(site: TensorSite, warps: int, target: str) -> str:
         lines += [f"%x = ttng.tmem_load {memory} : {part} -> {registers}", sink("%x", registers, SINK)]
     argument = f"%x: {registers}" if site.is_store else ""
     most = f'"ttg.maxnreg" = {site.most} : i32, ' if site.most != THREAD_REGISTERS else ""
-    body = "".join(f"    {line}\n" for line in lines)
-    return (
-        f'module attributes {{{most}"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
-        f'ttg.target = "{target}", "ttg.threads-per-warp" = 32 : i32}} {{\n'
-        f"  tt.func public @{NAME}({argument}) {{\n{body}    tt.return\n  }}\n}}\n"
-    )
+    return module_of(NAME, argument, lines, warps, 32, target, most)
 
 
 _MEMORY = re.compile(

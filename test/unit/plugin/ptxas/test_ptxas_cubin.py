@@ -17,6 +17,7 @@ from plugin_support import CUDA
 from triton import knobs
 
 import triton_linear
+from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas import cubin as cubins
 from triton_linear.ptxas.cubin import usage
 from triton_linear.tools.diff.resources import resources
@@ -195,8 +196,8 @@ def test_of_other_capabilities_loops_are_not_known() -> None:
     assert usage(unknown) == usage(nested("100"))
     assert cubins.decoded(unknown)
     assert cubins.loops(unknown) is None
-    assert resources(unknown, "", 0, 4, None).loops is None
-    assert resources(nested("100"), "", 0, 4, None).loops
+    assert resources(unknown, "", 0, 4, target("cuda:100")).loops is None
+    assert resources(nested("100"), "", 0, 4, target("cuda:100")).loops
 
 
 def _loops_of(text: str) -> list[list[tuple[str, int]]]:
