@@ -26,8 +26,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from triton_linear.contests.events import Clock, clock_of
-from triton_linear.contests.launches import LaunchContest
-from triton_linear.contests.verdict import Side
+from triton_linear.contests.launches import Entrant, Known, LaunchContest
 
 from .harness.options import Parser
 from .harness.report import page, table
@@ -77,8 +76,9 @@ def launcher(*arguments: Any) -> None:
 def contest(clock: Clock, known: bool) -> LaunchContest:
     """One that does not end."""
     ours = SimpleNamespace(run=launcher, function=1, packed_metadata=())
-    winners = {1: Side.OURS} if known else {}
-    return LaunchContest(launcher, ours, clock, lambda *found: None, lambda *found: None, winners)
+    winners = {1: Known("ours", ("stock", "ours"))} if known else {}
+    entrants = [Entrant("ours", ours)]
+    return LaunchContest(launcher, entrants, clock, lambda *found: None, lambda *found: None, winners)
 
 
 def microseconds(run: Callable[..., Any]) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from triton_linear import unit_arguments
@@ -30,6 +30,8 @@ FIRST: Final = "ttgir"
 """The stage whose result a worker starts from."""
 _SOURCE: Final = "ttir"
 """The stage before it."""
+_LLVM: Final = "llir"
+"""The stage of our passes. What follows takes most of a compile, and is alike for the same LLVM IR."""
 _BEFORE: Final = ("tensordesc_meta", "triton_version")
 """Metadata that are no options, and that stages before `llir` add."""
 
@@ -111,8 +113,8 @@ class Job:
 
     key: of the kernel in Triton's cache. name: of its files there. ttgir: stock Triton's module. ttir: the one
     before it. units: the arguments that are 1, for which a module of other layouts is made of the TTIR.
-    options: those of the backend. metadata: what stock Triton's stages know of the kernel. code: the digest of
-    stock Triton's binary.
+    options: those of the backend. metadata: what stock Triton's stages know of the kernel. codes: `digests_of`
+    the kernels that take part already, of stock Triton's that of its binary.
     """
 
     key: str
@@ -126,12 +128,12 @@ class Job:
     language: Any
     setting: Options
     surroundings: Surroundings
-    code: str
+    codes: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a job. differs: the kernel is in Triton's cache, and is another one than stock Triton's.
+    """What became of a job. differs: the kernel is in Triton's cache, and is none of those that take part.
     failure: why there is none; "" if the job was done. note: what failed and was done in another way."""
 
     differs: bool = False
@@ -147,14 +149,26 @@ def key_of(stock: str, setting: Setting, units: UnitArguments = NO_UNITS) -> str
     return hashlib.sha256(f"{stock}-{setting.fingerprint}{specialised}".encode()).hexdigest()
 
 
-def _digest(binary: bytes) -> str:
-    """What two kernels with the same code have in common."""
-    return hashlib.sha256(binary).hexdigest()
+def digests_of(kernel: Any) -> set[str]:
+    """The digests of the binary and of the LLVM IR of a kernel (`CompiledKernel`): others with one of them have
+    the same code."""
+    return {_digest(kernel.kernel), _digest(kernel.asm[_LLVM])}
 
 
-def job_of(kernel: Any, options: Any, key: str, setting: Options, units: UnitArguments = NO_UNITS) -> Job | str:
+def _digest(code: bytes | str) -> str:
+    return hashlib.sha256(code.encode() if isinstance(code, str) else code).hexdigest()
+
+
+def job_of(
+    kernel: Any,
+    options: Any,
+    key: str,
+    setting: Options,
+    units: UnitArguments = NO_UNITS,
+    codes: Iterable[str] = (),
+) -> Job | str:
     """The job for our version of a kernel of stock Triton's (`CompiledKernel`); or why a worker cannot do it.
-    options: those of the backend."""
+    options: those of the backend. codes: `digests_of` other versions."""
     surroundings = Surroundings.here()
     if isinstance(surroundings, str):
         return surroundings
@@ -172,7 +186,7 @@ def job_of(kernel: Any, options: Any, key: str, setting: Options, units: UnitArg
         kernel.src.language,
         setting,
         surroundings,
-        _digest(kernel.kernel),
+        frozenset({_digest(kernel.kernel), *codes}),
     )
 
 
@@ -190,7 +204,7 @@ def _answer(job: Job) -> Answer:
 
     with pinned(job.setting) as reports:
         made, note = _compiled(job)
-        differs = made is not None and _digest(made.binary) != job.code
+        differs = made is not None and _digest(made.code) not in job.codes
         if made is not None and differs:
             _put(job, made)
     store.write(job.key, {"differs": differs})
@@ -199,15 +213,14 @@ def _answer(job: Job) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A compiled kernel. files: the result of each stage by its name, the last of which is the binary."""
+    """A compiled kernel. files: the result of each stage by its name. code: the last one, the binary."""
 
     metadata: dict[str, Any]
     files: dict[str, Any]
 
     @property
-    def binary(self) -> bytes:
-        code: bytes = list(self.files.values())[-1]
-        return code
+    def code(self) -> bytes | str:
+        return list(self.files.values())[-1]  # type: ignore[no-any-return]
 
 
 def _compiled(job: Job) -> tuple[_Made | None, str]:
@@ -265,6 +278,8 @@ def _made(job: Job, *, specialised: bool) -> _Made | None:
         module = files[name] = stage(module, metadata)
         if isinstance(stage, LLIRStage) and not (stage.converted or specialised):
             return None
+        if name == _LLVM and _digest(module) in job.codes:
+            break  # the binary would be one of those too
     return _Made(metadata, files)
 
 

@@ -1,4 +1,4 @@
-"""The variants of a kernel from which `triton-linear tune` chooses by measuring.
+"""The variants of a kernel from which contests and `triton-linear tune` choose by measuring.
 
 A variant is a change of the options in force. Variants differ in what no model decides right for every kernel:
 whether the plugin compiles it, which of its passes run, for how many warps it is priced, when loads begin, and
@@ -18,6 +18,9 @@ STOCK: Final = "stock"
 OURS: Final = "ours"
 COMPARED: Final = (STOCK, OURS)
 """The variants that every decision compares: stock Triton, and what is compiled without a decision."""
+CONVERTING: Final = "converting"
+CONTESTED: Final = (OURS, CONVERTING)
+"""The variants that take part in contests beside stock Triton, in this order."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ VARIANTS: Final = {
             "lower",
             "Triton's layouts and reductions, our code for conversions",
             {"assign": False, "reductions": False},
+        ),
+        Variant(
+            CONVERTING,
+            "layouts that take more conversions: each is priced by its own clocks alone",
+            {"thresholds": "new_conversion=1,new_after_local=1,new_beside_dots=1,margin=0"},
         ),
         Variant("layouts", "our layouts, Triton's code for conversions", {"lower": False}),
         Variant(

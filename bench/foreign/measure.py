@@ -188,7 +188,8 @@ def _settled(kept: Kept, stock: Any) -> tuple[dict[str, Any], Any]:
                 return {"calls": 0, "contests": 0, "open": 0, "tuned": chosen}, kept.launch.run()
     before = kept.memory.restore if kept.counts else (lambda: None)
     # Compiled for a GPU that was not there, the launch may have been another.
-    contests.prepare(stock, contests.units_of(kept.launch.kernel, kept.launch.args, kept.launch.kwargs))
+    units = contests.units_of(kept.launch.kernel, kept.launch.args, kept.launch.kwargs)
+    contests.prepare(stock, units)
     # As in a process of its own, which finds on disk which sizes are decided.
     kept.launch.kernel.device_caches.clear()
 
@@ -200,7 +201,7 @@ def _settled(kept: Kept, stock: Any) -> tuple[dict[str, Any], Any]:
     kept.memory.restore()
     (kernel,) = call()
     torch.cuda.synchronize()
-    return ended, kernel
+    return ended | {"winner": contests.winner_of(stock, kernel, units)}, kernel
 
 
 def _tuned_time(kept: Kept, mode: str) -> float:

@@ -20,6 +20,7 @@ from triton_linear.dialect import store
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import NO_UNITS, UnitArguments
+from triton_linear.variants import CONTESTED, STOCK
 
 MOST_CALLS = 640
 """Repetitions of a call after which its contests need not have ended."""
@@ -36,15 +37,25 @@ def context() -> AbstractContextManager[list[Report]]:
 def prepare(stock: Any, units: UnitArguments = NO_UNITS) -> None:
     """Compile what a worker would for a kernel (`CompiledKernel`) of stock Triton's, which needs no GPU. units:
     the arguments of its launch that are 1 (`units_of`). Raises RuntimeError where it could not."""
-    asked, key = contest.of_ours(stock, Setting(Options(**_OPTIONS)), units)
-    if store.read(key) is not None:
-        return  # it is there
     # What comes from a cache has lists for tuples.
     facts = {n: tuple(v) if isinstance(v, list) else v for n, v in stock.metadata._asdict().items()}
-    job = contest_job.job_of(stock, SimpleNamespace(**facts), key, asked, units)
-    failure = job if isinstance(job, str) else contest_job.answer_to(job).failure
-    if failure:
-        raise RuntimeError(failure)
+    codes: set[str] = set()
+    for name in CONTESTED:
+        asked, key = contest.of_ours(stock, Setting(Options(**_OPTIONS)), units, name)
+        if store.read(key) is None:
+            job = contest_job.job_of(stock, SimpleNamespace(**facts), key, asked, units, codes)
+            failure = job if isinstance(job, str) else contest_job.answer_to(job).failure
+            if failure:
+                raise RuntimeError(failure)
+        if (ours := contest_job.found(stock, key)) is not None:
+            codes |= contest_job.digests_of(ours)
+
+
+def winner_of(stock: Any, kernel: Any, units: UnitArguments) -> str:
+    """The variant that a kernel is, in a contest with one of stock Triton's."""
+    setting = Setting(Options(**_OPTIONS))
+    keys = {contest.of_ours(stock, setting, units, name)[1]: name for name in CONTESTED}
+    return keys.get(kernel.hash, STOCK)
 
 
 def units_of(kernel: Any, args: Sequence[Any], options: Mapping[str, Any]) -> UnitArguments:

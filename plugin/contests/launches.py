@@ -1,7 +1,7 @@
-"""Two kernels take turns on the launches of a program, until the faster one is known.
+"""Kernels take turns on the launches of a program, until the faster one is known.
 
-Each launch is done once, by one of the two: none is repeated, and no argument is copied. So kernels that
-update in place, add atomically or take locks are measured like all others. Requires: both compute the same
+Each launch is done once, by one of them: none is repeated, and no argument is copied. So kernels that
+update in place, add atomically or take locks are measured like all others. Requires: all compute the same
 bits.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, Final
 
 from triton_linear.contests.events import Clock, Interval
-from triton_linear.contests.verdict import Side, Verdict
+from triton_linear.contests.verdict import Standing, Verdict
+from triton_linear.dialect.records import dataclass
 
 _log = logging.getLogger("triton_linear")
 _WAITING: Final = 64
@@ -33,8 +34,30 @@ _UNTIMED: Final = 16
 """Launches in a row that the driver cannot time before the contest ends."""
 
 
-Winners = Mapping[int, Side]
-"""The winner of each size that is decided."""
+STOCK: Final = "stock"
+"""The name of stock Triton's kernel, the first of each contest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a size: the name of the kernel that won, and those that have been compared."""
+
+    winner: str
+    met: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A kernel that takes part beside stock Triton's. kernel: a `CompiledKernel`. takes: tells of the `rest` of
+    a launch whether its code is for these arguments; None: it is for all."""
+
+    name: str
+    kernel: Any
+    takes: Callable[[Sequence[Any]], bool] | None = None
+
+
+Loaded = tuple[Callable[..., Any], Any, Any]
+"""Launcher, function and metadata of a kernel."""
 
 
 class LaunchContest:
@@ -45,42 +68,52 @@ class LaunchContest:
     goes on: each launch goes to the winner of its size, and a size that is new is measured first.
 
     Where a graph is captured while its size is not decided, and where launches are not timed, `last` is
-    launched; where a profiler has hooks, stock Triton's kernel, and where ours does not take the arguments.
+    launched; where a profiler has hooks, stock Triton's kernel, and where an entrant does not take the
+    arguments.
 
-    stock: Triton's launcher of its kernel. ours: the other kernel, a `CompiledKernel`. known: winners that are
-    known already. last: the winner of an earlier contest of these kernels.
-    takes: tells of the `rest` of a launch whether ours takes its arguments; None: it takes all.
-    decided: called with the winners and the tests by size when there is another winner. over: called once, when
-    launches should no longer come here, with the winner, and whether something has failed.
+    stock: Triton's launcher of its kernel. entrants: the other kernels. known: what is known already, by size.
+    last: the name of the winner of an earlier contest of these kernels, or "". decided: called with what is
+    known when that has become more, and with the speedups. over: called once, when launches should no longer
+    come here, with the name of the winner, and whether something has failed.
     """
 
     def __init__(
         self,
         stock: Callable[..., Any],
-        ours: Any,
+        entrants: Sequence[Entrant],
         clock: Clock,
-        decided: Callable[[Winners, Mapping[int, Verdict]], None],
-        over: Callable[[Side, bool], None],
-        known: Winners | None = None,
-        last: Side = Side.STOCK,
-        takes: Callable[[Sequence[Any]], bool] | None = None,
+        decided: Callable[[Mapping[int, Known], Mapping[int, float]], None],
+        over: Callable[[str, bool], None],
+        known: Mapping[int, Known] | None = None,
+        last: str = "",
     ) -> None:
-        self._last = last
-        self._takes = takes
         self._stock = stock
-        self._ours = ours
+        self._kernels: list[Any] = [None]
+        self._names = [STOCK]
+        self._checks: list[Callable[[Sequence[Any]], bool]] = []
+        self._loaded: dict[int, Loaded] = {}
+        self._standings: dict[int, Standing] = {}
+        self._alone = threading.Lock()
+        for entrant in entrants:
+            self.enter(entrant)
+        self._last = self._names.index(last) if last in self._names else 0
         self._clock = clock
         self._decided = decided
         self._over = over
-        self._loaded: tuple[Callable[..., Any], Any, Any] | None = None
-        self._verdicts = {size: Verdict(winner) for size, winner in (known or {}).items()}
-        self._known = len(self._verdicts)
+        for size, found in (known or {}).items():
+            self._standings[size] = Standing(self._names, found.winner, found.met)
         self._count = 0
-        self._waiting: deque[tuple[Verdict, int, Interval]] = deque()
+        self._waiting: deque[tuple[Standing, Verdict, int, Interval]] = deque()
         self._free: list[Interval] = []
-        self._alone = threading.Lock()
         self._untimed = 0
         self._ended = False
+
+    def enter(self, entrant: Entrant) -> None:
+        """Have another kernel take part from here on."""
+        if entrant.takes is not None:
+            self._checks.append(entrant.takes)
+        self._kernels.append(entrant.kernel)
+        self._names.append(entrant.name)  # from here on it is challenged for
 
     @property
     def runs(self) -> bool:
@@ -106,59 +139,63 @@ class LaunchContest:
             or not size
             or (enter is not None and getattr(enter, "calls", True))
             or (leave is not None and getattr(leave, "calls", True))
-            or not (self._takes is None or self._takes(rest))
+            or (self._checks and not all(takes(rest) for takes in self._checks))
         ):
             return self._stock(x, y, z, stream, function, packed, *rest)
-        verdict = self._verdicts.get(size) or self._verdicts.setdefault(size, Verdict())
-        verdict.launches += 1
+        standing = self._standings.get(size) or self._standings.setdefault(size, Standing(self._names))
+        standing.launches += 1
         self._count += 1
         if not self._count % _ASKED_EVERY:
             self._collect()
-        side, interval, number = verdict.winner, None, 0
-        if side is None:
-            interval = self._begun(stream, verdict.least < _LONG)
-            if interval is None:
-                side = self._last
-            else:
-                number, side = verdict.next_turn()
-        ours = (self._loaded or self._load()) if side is Side.OURS else None
-        if ours is None:
+        duel, interval, turn = standing.duel, None, 0
+        if duel is None:
+            number = standing.holder
+        elif (interval := self._begun(stream, standing.least < _LONG, duel)) is None:
+            number = self._last
+        else:
+            turn, number = duel.next_turn()
+        found = (self._loaded.get(number) or self._load(number)) if number else None
+        if found is None:
             result = self._stock(x, y, z, stream, function, packed, *rest)
         else:
-            run, own, its = ours
+            run, own, its = found
             try:
                 result = run(x, y, z, stream, own, its, *rest)
             except RuntimeError as error:  # what Triton raises if the driver does not take a launch
                 self._give_up(error)
                 return self._stock(x, y, z, stream, function, packed, *rest)
-        if interval is not None:
+        if interval is not None and duel is not None:
             try:
                 interval.end(stream)
-                self._waiting.append((verdict, number, interval))
+                self._waiting.append((standing, duel, turn, interval))
             except OSError as error:
                 self._give_up(error)
         return result
 
-    def _load(self) -> tuple[Callable[..., Any], Any, Any] | None:
-        """Our kernel: launcher, function and metadata; None while another thread loads it, or if it cannot be
-        loaded."""
-        if self._loaded is not None or self._ended or not self._alone.acquire(blocking=False):
-            return self._loaded
+    def _load(self, number: int) -> Loaded | None:
+        """A kernel beside stock Triton's; None while another thread loads one, or if it cannot be loaded."""
+        if number in self._loaded or self._ended or not self._alone.acquire(blocking=False):
+            return self._loaded.get(number)
         try:
+            kernel = self._kernels[number]
             with self._clock.relaxed():
-                run = self._ours.run  # the driver loads it
-                self._free = self._clock.free()
-                self._loaded = run, self._ours.function, self._ours.packed_metadata
+                run = kernel.run  # the driver loads it
+                if not self._loaded:
+                    self._free = self._clock.free()
+                self._loaded[number] = run, kernel.function, kernel.packed_metadata
         except Exception as error:
             self._give_up(error)
         finally:
             self._alone.release()
-        return self._loaded
+        return self._loaded.get(number)
 
-    def _begun(self, stream: int, brief: bool) -> Interval | None:
+    def _begun(self, stream: int, brief: bool, duel: Verdict) -> Interval | None:
         """What times a launch from now on; None if it is not timed."""
-        if len(self._waiting) >= _WAITING or (self._loaded or self._load()) is None:
+        if len(self._waiting) >= _WAITING:
             return None
+        for number in (duel.holder, duel.challenger):
+            if number and (self._loaded.get(number) or self._load(number)) is None:
+                return None
         try:
             interval = self._free.pop() if self._free else self._clock.interval()
             begun = interval.begin(stream, brief)
@@ -180,10 +217,10 @@ class LaunchContest:
         try:
             with self._clock.relaxed():
                 while self._waiting and (time := self._waiting[0][-1].milliseconds()) is not None:
-                    verdict, number, interval = self._waiting.popleft()
+                    standing, duel, turn, interval = self._waiting.popleft()
                     self._free.append(interval)
                     if time > 0:
-                        verdict.add(number, time)
+                        standing.add(duel, turn, time)
             self._judge()
         except (OSError, RuntimeError) as error:  # the driver's, or no thread can be started
             self._give_up(error)
@@ -191,18 +228,23 @@ class LaunchContest:
             self._alone.release()
 
     def _judge(self) -> None:
-        verdicts = dict(self._verdicts)
-        winners = {size: verdict.winner for size, verdict in verdicts.items() if verdict.winner}
-        if len(winners) > self._known:
-            self._known = len(winners)
-            self._decided(winners, verdicts)
-        for side in Side:
-            won = sum(verdicts[size].launches for size, winner in winners.items() if winner is side)
-            if self._count >= _LEAST and won >= _DECIDED * self._count and not self._ended:
+        standings = dict(self._standings)
+        ended = [standing.judge() for standing in standings.values()]
+        if any(ended):
+            self._decided(
+                {size: Known(self._names[each.holder], tuple(each.met)) for size, each in standings.items()},
+                {size: each.speedup for size, each in standings.items() if each.speedup is not None},
+            )
+        won = Counter[int]()
+        for each in standings.values():
+            if each.duel is None:
+                won[each.holder] += each.launches
+        for number, launches in won.items():
+            if self._count >= _LEAST and launches >= _DECIDED * self._count and not self._ended:
                 self._ended = True
-                self._free.extend(interval for _, _, interval in self._waiting)
+                self._free.extend(interval for *_, interval in self._waiting)
                 self._waiting.clear()
-                self._over(side, False)
+                self._over(self._names[number], False)
 
     def _give_up(self, error: Exception) -> None:
         """End the contest with stock Triton's kernel."""
@@ -210,4 +252,4 @@ class LaunchContest:
         if not self._ended:
             self._ended = True
             _log.warning("a contest ends with stock Triton's kernel: %s", said)
-            self._over(Side.STOCK, True)
+            self._over(STOCK, True)

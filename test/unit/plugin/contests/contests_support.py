@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -11,11 +12,12 @@ import pytest
 from autotune_support import LaunchingDriver, doubled, pointers, transposed
 
 import triton_linear
-from triton_linear import hook
+from triton_linear import contest, hook
 from triton_linear.contest import Contests
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.contests.workers import Workers
 from triton_linear.dialect import store
+from triton_linear.variants import OURS
 
 SIZE = {"N": 64}
 WORKERS = Workers(count=1)
@@ -67,14 +69,14 @@ class Beside:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, clock: SimulatedClock | None, workers: Workers) -> None:
         self.answers: list[Any] = []
-        self.answered = threading.Event()
+        self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
         submit = workers.submit
 
         def noting(job: Any, answered: Callable[[Any], None]) -> None:
             def done(answer: Any) -> None:
                 answered(answer)
                 self.answers.append(answer)
-                self.answered.set()
+                self.told.put(answer)
 
             submit(job, done)
 
@@ -83,9 +85,7 @@ class Beside:
         monkeypatch.setattr(hook, "_contests", lambda: contests)
 
     def wait(self) -> Any:
-        assert self.answered.wait(120)
-        self.answered.clear()
-        return self.answers[-1]
+        return self.told.get(timeout=120)
 
 
 class Keeping(Workers):
@@ -111,6 +111,7 @@ def kept_jobs(monkeypatch: pytest.MonkeyPatch, gpu: LaunchingDriver) -> list[Any
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(store, "read", READ)  # other tests keep nothing on disk
     monkeypatch.setattr(store, "write", WRITE)
+    monkeypatch.setattr(contest, "CONTESTED", (OURS,))
     triton_linear.install(wait=False, strict=True)
     yield
     triton_linear.uninstall()

@@ -101,7 +101,7 @@ def test_a_kernel_that_nobody_needs_is_gone_at_once(
     contest = Contested(gpu, monkeypatch, lambda: speedup)
     launch(times=times)
     assert contest.runs == (times == 8)
-    kernels = [weakref.ref(contest.kernel), weakref.ref(vars(contest.kernel)["_triton_linear_other"])]
+    kernels = [weakref.ref(each) for each in (contest.kernel, *vars(contest.kernel)["_triton_linear_other"])]
     gc.collect()
     gc.disable()
     try:
