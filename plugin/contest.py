@@ -175,8 +175,8 @@ class _Contest:
         self._known = self._read()
 
     def open(self) -> None:
-        """Have those take part that have won in an earlier process; if there are none, all, one by one."""
-        won = {known.winner for known in self._known.values()} - {STOCK}
+        """Have those take part that have won in an earlier process; if there was none, all, one by one."""
+        won = {OURS if known.winner == STOCK else known.winner for known in self._known.values()}
         for name in [name for name in CONTESTED if name in won]:
             self._left.remove(name)
             self._take(name)
