@@ -51,7 +51,14 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 }
 """The options of the plugin in each mode that has it."""
 
-PASSES = ("permute-contraction", "split-reductions", "lower-gathers", "widen-accesses")
+PASSES = (
+    "permute-contraction",
+    "split-reductions",
+    "lower-gathers",
+    "widen-accesses",
+    "defer-reductions",
+    "arrange-memory",
+)
 WITHOUT: Mapping[str, str] = {f"without-{name}": f"linear-{name}" for name in PASSES}
 """The pass that is left out in a mode that is the plugin without it."""
 
