@@ -33,13 +33,16 @@ def advice(
     """
     if kind in _FREE:
         return ""
-    match (before.operation if before else "", after.operation if after else ""):
-        case ("tt.load", "tt.load" | "tt.store" as to) | ("tt.load", "tt.atomic_rmw" | "tt.atomic_cas" as to):
-            return _memory_to_memory("load", to, source, destination)
-        case ("tt.scan", "tt.store" as to):
-            return _memory_to_memory("scan", to, source, destination)
-        case ("tt.load", to) if to in _CONSUMERS:
-            return _load_for(_CONSUMERS[to], source, destination)
+    ends = before.operation if before else "", after.operation if after else ""
+    if source is not None and destination is not None:
+        match ends:
+            case ("tt.load" | "tt.scan" as origin, "tt.store" as to) | ("tt.load" as origin, "tt.load" as to):
+                return _memory_to_memory(origin.removeprefix("tt."), to, source, destination)
+            case ("tt.load", to) if to in _ATOMICS:
+                return _memory_to_memory("load", to, source, destination)
+            case ("tt.load", to) if to in _CONSUMERS:
+                return _load_for(_CONSUMERS[to], source, destination)
+    match ends:
         case ("tt.reduce", "tt.store"):
             return "a reduction leaves its result spread as its operand was: reduce over another dimension"
         case (origin, "tt.store") if origin in DOTS:
@@ -57,43 +60,30 @@ def advice(
     return ""
 
 
-def _load_for(consumer: str, source: LinearLayout | None, destination: LinearLayout | None) -> str:
+def _load_for(consumer: str, source: LinearLayout, destination: LinearLayout) -> str:
     """Advice for a loaded value that a consumer uses in a layout of its own."""
-    if source is None or destination is None:
-        return ""
     here, there = _fastest_dimension(source), _fastest_dimension(destination)
-    if here != there:
-        if here is None or there is None:
-            return ""
-        return (
-            f"the load would have to run along dim{there}, as {consumer} takes it, not along dim{here}: a "
-            "tensor with that dimension contiguous"
-        )
     one, other = vector_of(source)[1], vector_of(destination)[1]
-    return f"the load would have to take {other} at once along dim{here}, not {one}" if one != other else ""
-
-
-def _memory_to_memory(
-    origin: str, to: str, source: LinearLayout | None, destination: LinearLayout | None
-) -> str:
-    """Advice for a loaded or scanned value that is stored, or from which addresses or masks are computed."""
-    if source is None or destination is None:
+    if here == there:
+        return f"the load would have to take {other} at once along dim{here}, not {one}" if one != other else ""
+    if here is None or there is None:
         return ""
-    verb = "atomic" if to in _ATOMICS else to.removeprefix("tt.")
+    where = f"along dim{there}, as {consumer} takes it, not along dim{here}"
+    return f"the load would have to run {where}: a tensor with that dimension contiguous"
+
+
+def _memory_to_memory(origin: str, to: str, source: LinearLayout, destination: LinearLayout) -> str:
+    """Advice for a loaded or scanned value that is stored, or from which addresses or masks are computed."""
+    both = f"{origin} and {'atomic' if to in _ATOMICS else to.removeprefix('tt.')} run along"
     if _fastest_dimension(source) != _fastest_dimension(destination):
         if to == "tt.load":
             return (
                 "a loaded value leads to a load that is coalesced otherwise: one order of dimensions for both"
             )
-        how = "run along different dimensions of memory"
-        return f"{origin} and {verb} {how}: one of both tensors stored transposed"
+        return f"{both} different dimensions of memory: one of both tensors stored transposed"
     one, other = vector_of(source)[1], vector_of(destination)[1]
-    if one == other:
-        return ""
-    return (
-        f"{origin} and {verb} run along the same dimension, by {one} and {other} elements: with elements of "
-        "one width and equal alignment both take as many"
-    )
+    widths = f"by {one} and {other} elements: with elements of one width and equal alignment both take as many"
+    return "" if one == other else f"{both} the same dimension, {widths}"
 
 
 def _fastest_dimension(layout: LinearLayout) -> int | None:
