@@ -36,9 +36,9 @@ def advice(
     ends = before.operation if before else "", after.operation if after else ""
     if source is not None and destination is not None:
         match ends:
-            case ("tt.load" | "tt.scan" as origin, "tt.store" as to) | ("tt.load" as origin, "tt.load" as to):
-                return _memory_to_memory(origin.removeprefix("tt."), to, source, destination)
-            case ("tt.load", to) if to in _ATOMICS:
+            case ("tt.scan", "tt.store"):
+                return _memory_to_memory("scan", "tt.store", source, destination)
+            case ("tt.load", to) if to in ("tt.load", "tt.store", *_ATOMICS):
                 return _memory_to_memory("load", to, source, destination)
             case ("tt.load", to) if to in _CONSUMERS:
                 return _load_for(_CONSUMERS[to], source, destination)

@@ -26,8 +26,8 @@ def beside(texts: Sequence[Sequence[Text]]) -> Iterator[Text]:
     width = max((line.cell_len for text in texts[:-1] for line in text), default=0)
     for lines in zip_longest(*texts, fillvalue=Text()):
         joined = Text()
-        for line in lines:
-            joined.pad_right(width + _GAP - joined.cell_len if joined else 0)
+        for number, line in enumerate(lines):
+            joined.pad_right(number * (width + _GAP) - joined.cell_len)
             joined.append_text(line)
         yield joined
 

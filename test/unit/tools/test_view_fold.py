@@ -8,12 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 from drawn_encodings import COLUMNS, MMA, ROWS
+from rich.text import Text
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import target
 from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.command import drawn
 from triton_linear.tools.view.fold import tile_of, words
+from triton_linear.tools.view.picture import beside
 from triton_linear.tools.view.places import holders
 from triton_linear.tools.view.subject import Subject, subjects
 from triton_linear.tools.view.text import text_tile
@@ -184,6 +186,11 @@ def boxes_of(svg: bytes) -> Boxes:
             or min(one[3], other[3]) - max(one[1], other[1]) < 0.1
         )
     return boxes
+
+
+def test_what_is_beside_a_shorter_text_stays_there() -> None:
+    lines = list(beside([[Text("a")], [Text("b"), Text("c")]]))
+    assert [line.plain.index(letter) for line, letter in zip(lines, "bc", strict=True)] == [5, 5]
 
 
 def test_no_two_threads_have_one_colour() -> None:
