@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import os
 import random
 import re
@@ -35,11 +36,13 @@ _PAIRS = (
 )
 _OTHER: dict[type, Any] = dict(_PAIRS) | {b: a for a, b in _PAIRS}
 _OTHER |= {ast.BitXor: ast.BitOr, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitXor}
+_NEVER_RUN = {"annotation", "returns", "decorator_list", "type_params", "exc", "msg"}
+"""Fields of nodes that do not run, or are messages of errors."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A file with the text of one expression or statement replaced."""
+    """The text of a file, without its comments, in which one expression or statement is another."""
 
     file: str
     line: int
@@ -53,86 +56,64 @@ class Mutant:
         return f"{self.file}:{self.line}: {self.kind}: {old} -> {new}"
 
 
-def variants(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
-    """What is changed, the node that another text takes the place of, and that text."""
+def variants(node: Any, field: str, parent: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """What may stand in a field in the place of a node."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        turned = ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
-        yield "comparison", node, ast.unparse(turned)
-    if isinstance(node, ast.If | ast.While | ast.IfExp):
-        yield "condition", node.test, f"not {ast.unparse(node.test)}"
-    if isinstance(node, ast.comprehension):
-        for test in node.ifs:
-            yield "condition", test, f"not {ast.unparse(test)}"
+        yield "comparison", ast.Compare(node.left, [_OTHER[type(node.ops[0])]()], node.comparators)
+    if field in ("test", "ifs") and not isinstance(parent, ast.Assert):
+        yield "condition", ast.UnaryOp(ast.Not(), node)
     if isinstance(node, ast.BoolOp):
-        yield "operator", node, ast.unparse(ast.BoolOp(_OTHER[type(node.op)](), node.values))
+        yield "operator", ast.BoolOp(_OTHER[type(node.op)](), node.values)
     if isinstance(node, ast.BinOp) and type(node.op) in _OTHER:
-        yield "operator", node, ast.unparse(ast.BinOp(node.left, _OTHER[type(node.op)](), node.right))
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield "constant", node, str(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
-        yield "constant", node, str(node.value + 1)
+        yield "operator", ast.BinOp(node.left, _OTHER[type(node.op)](), node.right)
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        yield "constant", ast.Constant(not node.value if isinstance(node.value, bool) else node.value + 1)
     if isinstance(node, ast.Call):
-        yield from _calls(node)
+        given, named = node.args, node.keywords
+        if len(given) > 1:
+            yield "argument", ast.Call(node.func, given[:-1], named)
+            if not any(isinstance(one, ast.Starred) for one in given[:2]):
+                yield "argument", ast.Call(node.func, [given[1], given[0], *given[2:]], named)
+        if named:
+            yield "argument", ast.Call(node.func, given, named[:-1])
     if isinstance(node, ast.Expr | ast.AugAssign | ast.Continue | ast.Break | ast.Raise) or (
         isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute | ast.Subscript)
     ):
-        yield "statement", node, "pass"
-    if isinstance(node, ast.Return) and node.value is not None:
-        truth = isinstance(node.value, ast.Compare | ast.BoolOp | ast.UnaryOp)
-        yield "return", node.value, f"not ({ast.unparse(node.value)})" if truth else "None"
+        yield "statement", ast.Pass()
+    if isinstance(parent, ast.Return):
+        truth = isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp)
+        yield "return", ast.UnaryOp(ast.Not(), node) if truth else ast.Constant(None)
 
 
-def _calls(node: ast.Call) -> Iterator[tuple[str, ast.AST, str]]:
-    """Calls with an argument dropped, and with two exchanged."""
-    given, named = node.args, node.keywords
-    if len(given) > 1:
-        yield "argument", node, ast.unparse(ast.Call(node.func, given[:-1], named))
-        if not any(isinstance(one, ast.Starred) for one in given[:2]):
-            yield "argument", node, ast.unparse(ast.Call(node.func, [given[1], given[0], *given[2:]], named))
-    if named:
-        yield "argument", node, ast.unparse(ast.Call(node.func, given, named[:-1]))
-
-
-def _visited(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes that run: no annotations, decorators, docstrings, bare strings or messages of errors."""
-    if isinstance(node, ast.JoinedStr) and sys.version_info < (3, 12):
-        return  # Where its parts stand is not known.
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        return
-    yield node
-    left_out = {"annotation", "returns", "decorator_list", "type_params", "exc", "msg"}
-    for name, value in ast.iter_fields(node):
-        if name not in left_out:
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    yield from _visited(child)
+def places(parent: ast.AST) -> Iterator[tuple[ast.AST, str, list[Any], int]]:
+    """Nodes that run: the one above each, its field there, and the list and the place in it."""
+    for field, value in ast.iter_fields(parent):
+        inside = value if isinstance(value, list) else [value]
+        for place, node in enumerate(inside):
+            bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            if isinstance(node, ast.AST) and field not in _NEVER_RUN and not bare and not typing:
+                yield parent, field, inside, place
+                yield from places(node)
 
 
 def mutants(file: str, text: str) -> list[Mutant]:
     """All mutants of a file, in the order of the text: those that compile, and are other code."""
-    lines = text.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line.encode()))
-    code, tree, found = text.encode(), ast.parse(text), {}
-    for node in _visited(tree):
-        for kind, place, new in variants(node):
-            assert isinstance(place, ast.expr | ast.stmt)
-            assert place.end_lineno is not None and place.end_col_offset is not None
-            begin = starts[place.lineno - 1] + place.col_offset
-            end = starts[place.end_lineno - 1] + place.end_col_offset
-            inside = f"({new})" if isinstance(place, ast.expr) else new
-            changed = (code[:begin] + inside.encode() + code[end:]).decode()
-            try:
-                other = ast.parse(changed)
-                compile(other, file, "exec")
-            except (SyntaxError, ValueError):
-                continue
-            if ast.dump(other) != ast.dump(tree):
-                found[changed] = Mutant(file, place.lineno, kind, code[begin:end].decode(), new, changed)
-    return sorted(found.values(), key=lambda mutant: (mutant.line, mutant.kind, mutant.new))
+    tree = ast.parse(text)
+    found = {ast.unparse(tree): Mutant(file, 0, "", "", "", "")}
+    for parent, field, inside, place in list(places(tree)):
+        node = inside[place]
+        for kind, new in variants(node, field, parent):
+            inside[place] = ast.copy_location(new, node)
+            setattr(parent, field, inside if isinstance(getattr(parent, field), list) else inside[0])
+            changed = ast.unparse(tree)
+            inside[place] = node
+            setattr(parent, field, inside if isinstance(getattr(parent, field), list) else node)
+            with contextlib.suppress(SyntaxError, ValueError):
+                compile(changed, file, "exec")
+                made = Mutant(file, node.lineno, kind, ast.unparse(node), ast.unparse(new), changed)
+                found.setdefault(changed, made)
+    return sorted([*found.values()][1:], key=lambda mutant: (mutant.line, mutant.kind, mutant.new))
 
 
 def tests_of(root: Path, file: str) -> list[str]:

@@ -36,7 +36,6 @@ CHECKED_UNITS = (
     "test/unit/project/test_ceiling.py",
     "test/unit/project/test_mutants.py",
     "test/unit/project/test_import_cycles.py",
-    "test/unit/project/test_imports.py",
     "test/unit/project/test_lit_hygiene.py",
 )
 """Of these, `make check` runs what is not marked slow."""

@@ -20,71 +20,40 @@ from bench.kernels import measure, modes
 from bench.kernels.case import TRITON, Case
 
 
-class DType:
-    def __init__(self, name: str, kind: Any) -> None:
-        self.name, self.kind, self.is_floating_point = name, kind, name.startswith(("float", "bfloat"))
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-
-DTYPES = [DType(name, getattr(np, name)) for name in ("float32", "float64", "int32", "uint8")]
-
-
-class Tensor:
-    """As much of a tensor as is asked for."""
-
-    def __init__(self, array: Any, dtype: DType | None = None) -> None:
-        self.array = np.asarray(array)
-        self.dtype = dtype or next(known for known in DTYPES if known.kind == self.array.dtype.type)
-
+class DType(str):
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+    def is_floating_point(self) -> bool:
+        return self.startswith("float")
 
-    def flatten(self) -> Tensor:
-        return Tensor(self.array.ravel())
 
-    def view(self, dtype: DType) -> Tensor:
-        return Tensor(self.array.view(dtype.kind))
+class Tensor(np.ndarray):
+    """An array with as much of a tensor as is asked for."""
 
-    def double(self) -> Tensor:
-        return Tensor(self.array.astype(np.float64))
+    dtype = property(lambda self: DType(np.asarray(self).dtype.name))
 
-    def clone(self) -> Tensor:
-        return Tensor(self.array.copy(), self.dtype)
+    def view(self, kind: Any) -> Any:
+        return np.asarray(self).view(kind)
+
+    def double(self) -> Any:
+        return self.astype(np.float64)
+
+    def clone(self) -> Any:
+        return self.copy()
 
     def isfinite(self) -> Any:
-        return Mask(np.isfinite(self.array))
+        return np.isfinite(self)
 
-    def nan_to_num(self) -> Tensor:
-        return Tensor(np.nan_to_num(self.array))
-
-    def __getitem__(self, mask: Any) -> Tensor:
-        return Tensor(self.array[mask.array.view(bool)])
-
-    def __sub__(self, other: Tensor) -> Tensor:
-        return Tensor(self.array - other.array)
+    def nan_to_num(self) -> Any:
+        return np.nan_to_num(np.asarray(self)).view(Tensor)
 
     def numel(self) -> int:
-        return int(self.array.size)
+        return self.size
 
-    def abs(self) -> Tensor:
-        return Tensor(np.abs(self.array))
-
-    def max(self) -> float:
-        return float(self.array.max())
+    def abs(self) -> Any:
+        return abs(self)
 
     def untyped_storage(self) -> Any:
-        return SimpleNamespace(fill_=lambda byte: self.array.view(np.uint8).fill(byte))
-
-
-class Mask(Tensor):
-    def __init__(self, array: Any) -> None:
-        super().__init__(np.asarray(array).view(np.uint8))
-
-    def __invert__(self) -> Mask:
-        return Mask(~self.array.view(bool))
+        return SimpleNamespace(fill_=np.asarray(self).view(np.uint8).fill)
 
 
 class GPU:
@@ -146,9 +115,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> GPU:
     torch.Generator = lambda _: SimpleNamespace(manual_seed=lambda seed: None)  # type: ignore[attr-defined]
     torch.manual_seed = lambda seed: None  # type: ignore[attr-defined]
     torch.no_grad = nullcontext  # type: ignore[attr-defined]
-    torch.uint8 = DTYPES[-1]  # type: ignore[attr-defined]
+    torch.uint8 = np.uint8  # type: ignore[attr-defined]
     torch.empty = lambda *_, **__: SimpleNamespace(zero_=played.flush)  # type: ignore[attr-defined]
-    torch.equal = lambda a, b: np.array_equal(a.array, b.array)  # type: ignore[attr-defined]
+    torch.equal = np.array_equal  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(measure, "_session", None)
     monkeypatch.setattr(measure, "_flush", None)
@@ -183,10 +152,10 @@ class Played:
     def launch(self) -> list[Tensor]:
         mode = self.mode
         value = self.values.get(mode, np.arange(4, dtype=np.float32))
-        out = Tensor(np.zeros_like(value() if callable(value) else value))
+        out = np.zeros_like(value).view(Tensor)
 
         def compute() -> None:
-            out.array[...] = value() if callable(value) else value
+            out[...] = value
             self.gpu.now += self.milliseconds.get(mode, 1.0)
 
         compute()
@@ -246,7 +215,7 @@ def test_what_is_not_written_shows(gpu: GPU, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Graph, "replay", lambda self: None if gpu.now < 0 else replay(self))
     session = measure.Session(all_cases.by_name("played"), EFFORT)
     (right,) = session.results("stock")
-    assert right.array.tolist() == [0, 1, 2, 3]
+    assert right.tolist() == [0, 1, 2, 3]
     gpu.now = -1e9  # From here on nothing is computed.
-    assert session.results("stock")[0].array.tolist() != [0, 1, 2, 3]
+    assert session.results("stock")[0].tolist() != [0, 1, 2, 3]
     assert played.made == 1

@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from plugin_processes import printed
 
 import triton_linear
 from bench.harness.child import empty_cache
@@ -100,12 +98,7 @@ def test_an_iteration_of_packed_weights_takes_fewer_clocks(name: str, share: flo
 
 def test_words_of_packed_weights_become_what_the_bytes_were() -> None:
     script = Path(__file__).parents[1] / "support" / "packed_interpreted.py"
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout) == {"int4": True, "mxfp4": True}
+    assert json.loads(printed(script, TRITON_INTERPRET="1")) == {"int4": True, "mxfp4": True}
 
 
 def test_instructions_are_counted_whatever_their_form() -> None:

@@ -1,13 +1,8 @@
-"""`python -m bench.fuzz --only clusters`: single conversions in clusters, and mistakes that it must find."""
+"""`python -m bench.fuzz --only clusters`: single conversions in clusters."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
-import pytest
 from cluster_marks import ordered
-from fuzz_support import break_code
 
 from bench.fuzz.run import CLUSTERS, CTAS, PARTITIONS, FuzzPlan, examine, in_this_process, units
 from bench.fuzz.totals import Totals
@@ -23,9 +18,9 @@ def test_the_fuzzer_draws_regions_in_clusters() -> None:
     assert found.ok and found.conversions == len(drawn[0].programs)
 
 
-def fuzzed(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambda code: code) -> Totals:
-    """A module or two of conversions in clusters, with changed code."""
-    break_code(monkeypatch, change)
+@ordered
+def test_the_fuzzer_draws_clusters() -> None:
+    """A module or two of conversions in clusters."""
     plan = FuzzPlan("cuda:90", 1, 32, kinds=(CLUSTERS,))
     totals = Totals()
     for unit in units(plan):
@@ -33,12 +28,6 @@ def fuzzed(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambd
         found = in_this_process(examine, unit)
         assert isinstance(found, Totals), found
         totals.add(found)
-    return totals
-
-
-@ordered
-def test_the_fuzzer_draws_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = fuzzed(monkeypatch)
     assert totals.ok and totals.conversions == 32
     assert min(totals.kinds[kind] for kind in ("cta-shared", "warp-shared", "shuffle")) > 2
 
@@ -49,11 +38,3 @@ def test_clusters_of_2_to_16_ctas_are_drawn_with_1_to_8_warps() -> None:
     drawn = [program for unit in units(plan) for program in unit.programs]
     assert {program.ctas for program in drawn} == {2, 4, 8, 16}
     assert {program.warps for program in drawn} == {1, 2, 4, 8}
-
-
-@ordered
-def test_the_fuzzer_finds_a_missing_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = fuzzed(
-        monkeypatch, lambda code: re.sub(r"^ *(gpu\.barrier|nvvm\.bar).*\n", "", code, flags=re.MULTILINE)
-    )
-    assert totals.races > 4

@@ -11,7 +11,7 @@ import pytest
 
 from bench.fuzz.partitions import draw_partitions, examine_partitions, partitions_text, run_partitions
 from bench.fuzz.program import Convert, Program
-from bench.fuzz.run import PARTITIONS, FuzzPlan, fuzz, units
+from bench.fuzz.run import PARTITIONS, REGIONS, FuzzPlan, fuzz, units
 from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel
 from triton_linear.lowering.emit import machines, partitions
 from triton_linear.lowering.interpreter.memory import SimulationError
@@ -81,9 +81,10 @@ def test_regions_of_1_to_8_warps_are_drawn() -> None:
     assert draw_partitions(random.Random(3), target("cuda:90"), 1)[0].region
 
 
-def test_no_partitions_are_drawn_for_amd() -> None:
+@pytest.mark.parametrize("kind", [PARTITIONS, REGIONS])
+def test_no_partitions_are_drawn_for_amd(kind: str) -> None:
     with pytest.raises(ToolError, match="has no warp-specialised regions"):
-        list(units(FuzzPlan("hip:gfx942", 0, 10, kinds=(PARTITIONS,))))
+        list(units(FuzzPlan("hip:gfx942", 0, 10, kinds=(kind,))))
 
 
 @pytest.mark.parametrize("threads", [False, True], ids=["of-the-kernels-own-warps", "of-all-warps"])

@@ -12,7 +12,6 @@ from strategies import (
     OUT_DIMS,
     dims,
     distributed_layouts,
-    invertible_layouts,
     layouts,
     surjective_layouts,
 )
@@ -110,12 +109,6 @@ def test_compose(data: st.DataObject) -> None:
 )
 def test_product(a: LinearLayout, b: LinearLayout) -> None:
     same(a * b, theirs(a) * theirs(b))
-
-
-@many
-@given(invertible_layouts())
-def test_invert(layout: LinearLayout) -> None:
-    same(layout.invert(), theirs(layout).invert())
 
 
 @many

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from bridge_kernels import CASES, TARGETS, ttgir
+from plugin_processes import printed
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, operations, text_of
@@ -286,5 +286,4 @@ print(seen())
 
 def test_operations_have_the_classes_of_upstream_where_asked_for() -> None:
     """Ours needs none; a pass of a user's may rest on them."""
-    done = subprocess.run([sys.executable, "-c", VIEWS], capture_output=True, text=True, check=True)
-    assert done.stdout == "OpView ConstantOp\n"
+    assert printed("-c", VIEWS) == "OpView ConstantOp\n"

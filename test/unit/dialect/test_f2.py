@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import invertible_matrices, matrices, surjective_matrices, vectors
+from strategies import invertible_matrices, matrices, surjective_matrices
 
 from triton_linear.dialect import f2
 
@@ -31,25 +31,6 @@ def span(columns: tuple[int, ...]) -> set[int]:
             total ^= column if take else 0
         result.add(total)
     return result
-
-
-@some
-@given(st.data())
-def test_multiply_vector_is_linear(data: st.DataObject) -> None:
-    columns, _ = data.draw(any_matrix())
-    x, y = data.draw(vectors(len(columns))), data.draw(vectors(len(columns)))
-    by = f2.multiply_vector
-    assert by(columns, x ^ y) == by(columns, x) ^ by(columns, y)
-    assert [by(columns, 1 << i) for i in range(len(columns))] == list(columns)
-
-
-@some
-@given(st.data())
-def test_multiply_is_composition(data: st.DataObject) -> None:
-    n = data.draw(sizes)
-    a, b = data.draw(matrices(n, data.draw(sizes))), data.draw(matrices(data.draw(sizes), n))
-    x = data.draw(vectors(len(b)))
-    assert f2.multiply_vector(f2.multiply(a, b), x) == f2.multiply_vector(a, f2.multiply_vector(b, x))
 
 
 @some

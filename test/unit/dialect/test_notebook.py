@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from plugin_processes import printed
 from triton.experimental.gluon import language as gl
 
 from triton_linear import gluon
@@ -85,8 +86,7 @@ def test_nothing_is_loaded_before_a_picture_is_asked_for() -> None:
         "repr(LinearLayout.identity_1d(2, 'lane', 'dim0'))\n"
         "print([n for n in sys.modules if n.startswith(('triton_linear.tools', 'numpy'))])\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert printed("-c", script) == "[]\n"
 
 
 @pytest.mark.parametrize("name", RESULTS)

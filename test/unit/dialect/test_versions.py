@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import triton
-from plugin_processes import run
+from plugin_processes import printed, python, run
 from plugin_support import CUDA, HIP
 from shared_accesses import Case
 
@@ -75,8 +73,7 @@ def test_the_version_is_the_module_s_whether_it_is_imported_or_not() -> None:
         "import sys; from triton_linear.dialect import triton_versions as v;"
         "print(v.found(), 'triton' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{triton.__version__} False\n"
+    assert printed("-c", code) == f"{triton.__version__} False\n"
 
 
 NONE = r"found no Triton; triton_linear works with .*; \"pip install 'triton-linear\[triton\]'\" brings one"
@@ -133,9 +130,7 @@ def test_calls_raise(kind: str, call: str, tmp_path: Path) -> None:
 def tool(*words: str, path: Path) -> Any:
     """A command of ours, with a folder first on its path."""
     paths = os.pathsep.join(filter(None, (str(path), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", *(f"triton_linear.tools.{words[0]}", *words[1:])]
-    environment = os.environ | {"PYTHONPATH": paths}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    return python("-m", f"triton_linear.tools.{words[0]}", *words[1:], PYTHONPATH=paths)
 
 
 @pytest.mark.parametrize(

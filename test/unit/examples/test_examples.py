@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from compiled_examples import compiled_with_plugin
+from plugin_processes import printed
 
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples import AMD_EXAMPLES, EXAMPLES, examples, specs
@@ -44,12 +42,7 @@ def spec_of(kernel: str, target: str) -> KernelSpec:
 
 def test_kernels_compute_what_they_say() -> None:
     script = Path(__file__).parents[1] / "support" / "interpreted_examples.py"
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    errors = json.loads(done.stdout)
+    errors = json.loads(printed(script, TRITON_INTERPRET="1"))
     assert len(errors) == 15
     assert all(error < 2e-3 for error in errors.values()), errors
 

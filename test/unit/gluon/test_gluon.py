@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from triton.experimental.gluon import language as gl
 
+from bench.fuzz.command import TARGETS
 from triton_linear import gluon
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -21,16 +22,6 @@ from triton_linear.lowering.target.targets import target
 ROWS = gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0])
 COLUMNS = gl.BlockedLayout([8, 1], [4, 8], [1, 4], [0, 1])
 SHAPE = (64, 64)
-TARGETS = (
-    "cuda:80",
-    "cuda:90",
-    "cuda:100",
-    "hip:gfx90a",
-    "hip:gfx942",
-    "hip:gfx950",
-    "hip:gfx1100",
-    "hip:gfx1200",
-)
 
 
 def spread(rng: random.Random, lanes: int, mixed: float = 0.4) -> LinearLayout:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from assign_support import MODULES, path_of
-from attention_kernels import Variation, attention, backward, carried
+from attention_kernels import Variation, attention, backward, carried, one_turn_late
 from module_equivalence import PASSES, ran, stays_the_same, upstream
 from module_machine import Machine, run
 from wrong_orders import WRONG_ORDERS
@@ -54,6 +54,7 @@ CHANGED = [
     # Rows by a table; one conversion of two that lies within what is put in order; a bias that both dots add.
     f8("cuda:90", TWICE=True, PAGED=2, BIAS=True, V_TURNED=True, K_ROWS=True),
     # Pointers and values that loops carry.
+    f8("cuda:89", one_turn_late, options={"num_stages": 2}),
     f8("cuda:89", carried, MASK=True),
     f8("cuda:89", carried, SHARED=True, K_ROWS=True),
 ]

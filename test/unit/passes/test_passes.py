@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bridge_kernels import ttgir
 from pass_modules import CONVERSION, CUDA, DATA, MODULES, module, named, upstream
+from plugin_processes import python
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
@@ -128,10 +126,8 @@ def test_the_pipeline_is_deterministic() -> None:
     )
     outputs = []
     for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        command = [sys.executable, "-c", script, *map(str, MODULES)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        assert done.stderr == "", "something outlived the interpreter"
+        done = python("-c", script, *MODULES, PYTHONHASHSEED=seed)
+        assert (done.returncode, done.stderr) == (0, ""), "something outlived the interpreter"
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]
     assert "__ll_cvt_0" in outputs[0]

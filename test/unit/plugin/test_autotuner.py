@@ -57,32 +57,28 @@ def test_the_faster_binary_is_chosen_and_launched(
         assert kernel.best_config.kwargs["N"] == size["N"]
 
 
-def test_without_the_option_each_configuration_is_measured_once(gpu: LaunchingDriver) -> None:
-    clock = clock_for(gpu, b"")
-    kernel = autotuned(transposed, clock, SMALL, LARGE)
-    with triton_linear.enabled():
-        kernel[(1,)](*pointers())
-    assert clock.measured == 2
-
-
-def test_what_is_the_same_binary_both_ways_is_measured_once(gpu: LaunchingDriver) -> None:
-    stock, ours = binaries(doubled, num_warps=4, **SMALL)
-    assert stock == ours
-    clock = clock_for(gpu, stock)
-    kernel = autotuned(doubled, clock, SMALL, LARGE)
-    with triton_linear.enabled(autotune=True):
-        kernel[(1,)](*pointers())
-        assert clock.measured == 2
-        assert (kernel.best_config.kwargs, gpu.launched[-1]) == (SMALL, stock)
-
-
-def test_one_configuration_alone_is_not_measured(gpu: LaunchingDriver) -> None:
-    clock = clock_for(gpu, b"")
-    alone = autotuned(transposed, clock, SMALL)
-    with triton_linear.enabled(autotune=True):
-        alone[(1,)](*pointers())
-    assert clock.measured == 0
-    assert gpu.launched == [binaries(transposed, num_warps=4, **SMALL)[True]]
+@pytest.mark.parametrize(
+    ("kernel", "sizes", "block", "measured", "ours"),
+    [
+        (transposed, (SMALL, LARGE), triton_linear.enabled, 2, True),
+        # What is the same binary both ways is measured once, one configuration alone is not.
+        (doubled, (SMALL, LARGE), lambda: triton_linear.enabled(autotune=True), 2, False),
+        (transposed, (SMALL,), lambda: triton_linear.enabled(autotune=True), 0, True),
+        (transposed, (SMALL, LARGE), lambda: hook.pinned(None), 2, False),
+    ],
+    ids=["without the option", "one binary", "one configuration", "a thread under stock Triton"],
+)
+def test_nothing_is_measured_twice_for_nothing(
+    gpu: LaunchingDriver, kernel: Any, sizes: Any, block: Any, measured: int, ours: bool
+) -> None:
+    stock, best = binaries(kernel, num_warps=4, **SMALL)
+    assert (stock == best) == (kernel is doubled)
+    clock = clock_for(gpu, best if ours else stock)
+    tuned = autotuned(kernel, clock, *sizes)
+    with triton_linear.enabled(autotune=True), block():
+        tuned[(1,)](*pointers())
+    assert clock.measured == measured
+    assert gpu.launched[-1] == (best if ours else stock)
 
 
 def test_what_is_pruned_to_one_configuration_is_not_measured_for_the_plugin(gpu: LaunchingDriver) -> None:
@@ -222,14 +218,6 @@ def test_warming_up_compiles_both_ways(gpu: LaunchingDriver) -> None:
     with triton_linear.enabled(autotune=True):
         found = [bytes(each.kernel) for each in kernel.warmup(*pointers(), grid=(1,))]
     assert found == [ours for _, ours in expected] + [stock for stock, _ in expected]
-
-
-def test_a_thread_under_stock_triton_tunes_as_ever(gpu: LaunchingDriver) -> None:
-    clock = clock_for(gpu, b"")
-    kernel = autotuned(transposed, clock, SMALL, LARGE)
-    with triton_linear.enabled(autotune=True), hook.pinned(None):
-        kernel[(1,)](*pointers())
-    assert clock.measured == 2
 
 
 def strange(self: Any, *args: Any, config: Any, again: bool, **meta: Any) -> None: ...

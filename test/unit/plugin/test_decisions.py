@@ -7,7 +7,6 @@ import hashlib
 import os
 import pickle
 import sqlite3
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from plugin_processes import printed, python
 from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
 from triton.compiler import make_backend
@@ -104,7 +104,7 @@ def test_processes_that_write_at_once_lose_nothing(own: DecisionFile) -> None:
     )
 
     def write(me: int) -> int:
-        return subprocess.run([sys.executable, "-c", code, str(own.path), str(me)], check=False).returncode
+        return int(python("-c", code, own.path, me).returncode)
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(write, range(4))) == [0] * 4
@@ -393,17 +393,7 @@ def test_other_processes_follow_the_file_that_is_named(tmp_path: Path, monkeypat
             "import plugin_support as s, triton_linear\n"
             "s.compile_kernel(s.row_sums); print(triton_linear.last_report().variant)"
         )
-        support = str(Path(__file__).parents[1] / "support")
-        path = os.pathsep.join(filter(None, (support, os.environ.get("PYTHONPATH"))))
-        child = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=tmp_path.parent,
-            env=os.environ | {"PYTHONPATH": path},
-        )
-        assert child.stdout.split() == ["stock"]
+        assert printed("-c", code, cwd=tmp_path.parent) == "stock\n"
     finally:
         triton_linear.uninstall()
 

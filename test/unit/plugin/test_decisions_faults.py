@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import resource
 import sqlite3
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from plugin_processes import printed
 
 from triton_linear.decisions import (
     Circumstances,
@@ -136,9 +135,7 @@ except DecisionError as error:
 def test_where_the_disk_is_full_what_was_written_stays(most: int, tmp_path: Path) -> None:
     """A file that may not grow fails as one does for which there is no room."""
     path = tmp_path / "decisions.sqlite"
-    command = [sys.executable, "-c", FULL, str(path), str(most)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    written, _, error = said.partition(" ")
+    written, _, error = printed("-c", FULL, path, most).partition(" ")
     assert str(path) in error and error.count("\n") == 1
     assert (int(written) > 0) == (most > 0)
     if written != "0":

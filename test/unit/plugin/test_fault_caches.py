@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from typing import Any
 import plugin_support as support
 import pytest
 from fault_kernels import lowered
+from plugin_processes import printed
 from plugin_support import CUDA, HIP, assembly, compile_kernel, transpose
 from triton import knobs
 from triton.runtime import cache
@@ -166,11 +165,7 @@ for owner, name, value in (
 
 def run(code: str, strict: bool = True) -> str:
     path = os.pathsep.join([str(SUPPORT), str(HERE), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path}
-    command = [sys.executable, "-W", "ignore", "-c", PROCESS.replace("STRICT", str(strict)) + code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return printed("-W", "ignore", "-c", PROCESS.replace("STRICT", str(strict)) + code, PYTHONPATH=path)
 
 
 def test_a_compile_that_is_killed_leaves_nothing_wrong() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 import signal
-import subprocess
 import sys
 import time
 import warnings
@@ -20,6 +18,7 @@ import pytest
 import triton
 from assign_support import path_of
 from fault_kernels import Lowered, lowered
+from plugin_processes import printed
 from plugin_support import CUDA, assembly, compile_kernel, transpose, triton_state
 from triton import knobs
 
@@ -67,7 +66,6 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "bridge: back, text": (bridge, "printed"),
     "bridge: verify": (libtriton, "parse_triton"),
 }
-SUPPORT = Path(__file__).parents[1] / "support"
 KERNEL = path_of("attention_fp8")
 SOURCE = support.source(transpose, 32)
 TRIPPED = "something tripped in there"
@@ -260,13 +258,7 @@ def interrupted(after: float) -> Iterator[None]:
 
 def test_ctrl_c_at_any_time_is_heard(tmp_path: Path) -> None:
     """In a process of its own: where an import is interrupted, Python may keep the lock of all imports."""
-    paths = os.pathsep.join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": paths}
-    made = subprocess.run(
-        [sys.executable, __file__], env=environment, capture_output=True, text=True, check=False, timeout=200
-    )
-    assert made.returncode == 0, made.stderr
-    assert 3 < int(made.stdout) < 30
+    assert 3 < int(printed(__file__, TRITON_CACHE_DIR=str(tmp_path / "cache"))) < 30
 
 
 def interrupts() -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from plugin_processes import printed
 
 from triton_linear.garbage import held_back
 
@@ -91,8 +90,4 @@ def test_no_garbage_is_collected_while_passes_run(tmp_path: object) -> None:
         "    triton.compile(spec.source(), target=gpu, options=dict(spec.options))\n"
         "print(reports[0].outcome.name, len(found), gc.isenabled())\n"
     )
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    assert done.stdout.split() == ["CONVERTED", "0", "True"]
+    assert printed("-c", script, TRITON_CACHE_DIR=str(tmp_path)).split() == ["CONVERTED", "0", "True"]

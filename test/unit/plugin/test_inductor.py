@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,7 +17,9 @@ from typing import Any
 
 import plugin_support as support
 import pytest
+from plugin_processes import printed
 from plugin_support import fresh_plugin
+from torch_stand_in import stand_in
 
 import triton_linear
 from triton_linear import environment, hook, inductor
@@ -86,21 +87,10 @@ class TrackedProcessPoolExecutor(ProcessPoolExecutor):
 
 @pytest.fixture(autouse=True)
 def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The stand-in can be imported, and is not yet."""
-    for name, text in TORCH.items():
-        path = tmp_path / "site" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
-        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(inductor, "_tag", environment.BorrowedText(inductor._read_tag, inductor._write_tag))
     monkeypatch.setattr(inductor, "_patched", set())
-    monkeypatch.setattr(inductor, "_followed", None)
-    yield
-    triton_linear.uninstall()
-    for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
-        del sys.modules[name]
+    with stand_in(TORCH, tmp_path, monkeypatch):
+        yield
 
 
 def load(name: str) -> Any:
@@ -172,10 +162,7 @@ def test_the_variable_reaches_a_module_that_imports_triton_itself(tmp_path: Path
     module.write_text("import sys; assert 'triton' not in sys.modules; import triton\n" + module.read_text())
     code = f"import {SUBPROC} as module; print(hasattr(module.SubprocPool.submit, '__wrapped__'))"
     path = [str(STARTUP), *sys.path]
-    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path), "TRITON_LINEAR": "1"}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert done.stdout == "True\n", done.stderr
+    assert printed("-c", code, PYTHONPATH=os.pathsep.join(path), TRITON_LINEAR="1") == "True\n"
 
 
 # Names of kernels' files and of what autotuning found

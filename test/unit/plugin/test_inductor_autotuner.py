@@ -7,7 +7,6 @@ PyTorch.
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +14,10 @@ from typing import Any
 
 import pytest
 import triton
+from aligned_sources import aligned
 from autotune_support import binaries, doubled, gpu, transposed
 from plugin_support import CUDA
-from triton.compiler import ASTSource
+from torch_stand_in import stand_in
 
 import triton_linear
 from triton_linear import inductor
@@ -71,31 +71,16 @@ pytestmark = pytest.mark.usefixtures("gpu")
 
 @pytest.fixture(autouse=True)
 def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The stand-in can be imported, and is not yet."""
-    for folder in FOLDERS:
-        (tmp_path / "site" / folder).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "site" / folder / "__init__.py").write_text("")
-    (tmp_path / "site" / f"{MODULE.replace('.', '/')}.py").write_text(HEURISTICS)
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    forget_torch()
-    monkeypatch.setattr(inductor, "_followed", None)
-    yield
-    triton_linear.uninstall()
-    forget_torch()
-
-
-def forget_torch() -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
-        del sys.modules[name]
+    packages = {f"{folder}/__init__.py": "" for folder in FOLDERS}
+    with stand_in({**packages, f"{MODULE.replace('.', '/')}.py": HEURISTICS}, tmp_path, monkeypatch):
+        yield
 
 
 def compile_config(kernel: Any) -> Any:
     """What compiles a configuration of a kernel, as `_precompile_config` does."""
 
     def compiled(config: Any) -> Any:
-        signature = {"x": "*i8", "out": "*i8", "N": "constexpr"}
-        aligned = {(i,): [["tt.divisibility", 16]] for i in (0, 1)}
-        source = ASTSource(kernel, signature, constexprs=dict(config.kwargs), attrs=aligned)
+        source = aligned(kernel, {"x": "*i8", "out": "*i8"}, config.kwargs)
         options = {"num_warps": config.num_warps}
         return SimpleNamespace(config=config, kernel=triton.compile(source, target=CUDA, options=options))
 

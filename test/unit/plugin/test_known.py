@@ -7,8 +7,6 @@ import importlib.util
 import os
 import random
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 import triton
 from assign_support import path_of
+from plugin_processes import printed
 from plugin_support import CUDA, HIP
 from triton import knobs
 from triton.compiler import ASTSource
@@ -253,12 +252,7 @@ def test_a_process_that_finds_what_it_needs_imports_no_mlir(tmp_path: Path) -> N
         "    triton.compile(source, target=GPUTarget('cuda', 90, 32))\n"
         "print(reports[-1].ours > 0, 'mlir' in sys.modules)\n"
     )
-    said = []
-    for _ in range(2):
-        environment = os.environ | {"TRITON_ALWAYS_COMPILE": "1"}
-        command = [sys.executable, str(script)]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        said.append(run.stdout.split())
+    said = [printed(script, TRITON_ALWAYS_COMPILE="1").split() for _ in range(2)]
     assert said == [["True", "True"], ["True", "False"]]
 
 

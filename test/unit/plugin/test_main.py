@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plugin_processes import python
 from plugin_support import fresh_plugin
 
 __all__ = ["fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
-PATH = os.pathsep.join(filter(None, (str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH"))))
 
 
 # Scripts
@@ -30,16 +28,17 @@ atexit.register(lambda: print("bye", sys.modules["__main__"].Thing.__name__))
 """
 
 
+def run(*words: object, **options: Any) -> Any:
+    """A process of the package's command."""
+    return python("-m", "triton_linear", *words, **options)
+
+
 @pytest.mark.parametrize("form", ["file", "module"])
 def test_an_unchanged_script_runs_as_itself(form: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     named = [str(script)] if form == "file" else ["-m", "script"]
-    environment = os.environ | {"PYTHONPATH": PATH}
-    done = subprocess.run(
-        [sys.executable, "-m", "triton_linear", "--report", *named, "--strict", "-m", "x"],
-        env=environment, capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    done = run("--report", *named, "--strict", "-m", "x", cwd=tmp_path)
     expected = f"__main__ {[str(script), '--strict', '-m', 'x']} {tmp_path} {script} True\nbye Thing\n"
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
     assert done.stderr.startswith("row_sums for cuda:90: converted; 1 conversion: 1 ours")
@@ -48,39 +47,27 @@ def test_an_unchanged_script_runs_as_itself(form: str, tmp_path: Path) -> None:
 def test_a_script_sets_the_exit_status(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import sys; sys.exit(3)")
-    command = [sys.executable, "-m", "triton_linear"]
-    assert subprocess.run([*command, str(script)], check=False).returncode == 3
-    done = subprocess.run([*command, "missing.py"], check=False, capture_output=True, text=True)
+    assert run(script).returncode == 3
+    done = run("missing.py")
     assert done.returncode == 2
     assert "can't open file 'missing.py'" in done.stderr
 
 
 def test_what_is_no_script_is_one_error(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "triton_linear"]
-    done = subprocess.run([*command, str(tmp_path)], check=False, capture_output=True, text=True)
+    done = run(tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[1:] == [
         f"python -m triton_linear: error: no file '__main__.py' in folder '{tmp_path}'"
     ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.stderr.endswith("the following arguments are required: SCRIPT\n")
+    assert run().stderr.endswith("the following arguments are required: SCRIPT\n")
 
 
 def test_a_report_without_kernels_says_so(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('ran')")
-    command = [sys.executable, "-m", "triton_linear", "--report", str(script)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = run("--report", script)
     assert done.stdout == "ran\n"
     assert done.stderr == "triton_linear: no kernel was compiled (cached ones make no report)\n"
-
-
-def run(script: Path, *options: str) -> str:
-    """What a script prints when it runs with the plugin."""
-    command = [sys.executable, "-m", "triton_linear", *options, str(script)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
 def test_the_environment_that_a_script_sets_before_it_imports_triton_counts(tmp_path: Path) -> None:
@@ -91,10 +78,13 @@ def test_the_environment_that_a_script_sets_before_it_imports_triton_counts(tmp_
         "import triton_linear.hook as hook; print(hook._state.active.options.strict)\n"
         "print(type(triton.__spec__.loader).__name__)\n"
     )
-    assert run(script, "--strict").split() == ["False", "True", "True", "SourceFileLoader"]
+    done = run("--strict", script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["False", "True", "True", "SourceFileLoader"]
 
 
 def test_a_script_without_triton_does_not_import_it(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import json, sys; print('triton' in sys.modules)")
-    assert run(script) == "False\n"
+    done = run(script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")

@@ -7,8 +7,10 @@ from collections import Counter
 
 import pytest
 from fault_kernels import lowered
+from fuzz_support import inside_warps
 from partition_kernels import GPUS, SOURCES
 
+from bench.fuzz.regions import regions_text
 from bench.whole_kernels import LOWERING, lower_kernel
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.tools.support.compile import compile_text
@@ -80,53 +82,11 @@ def test_the_code_of_partitions_is_verified_with_their_warps(name: str, gpu: str
     assert warps == ({1, 4, 8} if name == "sized" else {4})
 
 
-LOW, HIGH = "[[1], [2], [4], [8], [16]]", "[[32], [64], [128], [256], [512]]"
-
-
-def inside_warps(warps: tuple[int, int]) -> str:
-    """A default region and a partition of so many warps, each with two exchanges inside its warps in a loop."""
-
-    def body(region: int) -> str:
-        own = [[1024 << bit] for bit in range(warps[region].bit_length() - 1)]
-        a, b = (
-            f"tensor<{1024 * warps[region]}xi32, #ttg.linear<{{register = {first}, lane = {second}, "
-            f"warp = {own}, block = []}}>>"
-            for first, second in ((LOW, HIGH), (HIGH, LOW))
-        )
-        asm = "tt.elementwise_inline_asm"
-        options = '{constraints = "=r,r", packed_element = 1 : i32, pure = false}'
-        text = f"""
-          %zero = arith.constant dense<0> : {a}
-          %c0 = arith.constant 0 : i32
-          %c1 = arith.constant 1 : i32
-          %x = {asm} "mov.u32 $0, $1;" {options} %zero : {a} -> {a}
-          %last = scf.for %i = %c0 to %m step %c1 iter_args(%v = %x) -> ({a}) : i32 {{
-            %there = ttg.convert_layout %v : {a} -> {b}
-            %sum = arith.addi %there, %there : {b}
-            %back = ttg.convert_layout %sum : {b} -> {a}
-            scf.yield %back : {a}
-          }}
-          %sink = {asm} "mov.u32 $0, $1;" {options} %last : {a} -> {a}
-        """
-        return re.sub(r"%(\w+)", rf"%\1_{region}", text)
-
-    return f"""
-    module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps[0]} : i32, ttg.target = "cuda:90",
-                        "ttg.threads-per-warp" = 32 : i32}} {{
-      tt.func public @kernel(%m_0: i32) {{
-        ttg.warp_specialize(%m_0)
-        default {{ {body(0)} ttg.warp_yield }}
-        partition0(%m_1: i32) num_warps({warps[1]}) {{ {body(1)} ttg.warp_return }} : (i32) -> ()
-        tt.return
-      }}
-    }}
-    """
-
-
 @pytest.mark.parametrize("warps", [(4, 4), (8, 1)])
 def test_exchanges_inside_warps_wait_for_no_other_warp(warps: tuple[int, int]) -> None:
     """Each region has a buffer of its own for them, from its beginning to its end."""
-    compilation = compile_text(inside_warps(warps), "kernel.ttgir", "cuda:90", "llvm", LOWERING)
+    text = regions_text([inside_warps(each, region) for region, each in enumerate(warps)])
+    compilation = compile_text(text, "kernel.ttgir", "cuda:90", "llvm", LOWERING)
     (made,) = compilation.kernels
     assert [found.kind for found in compilation.conversions] == ["warp-shared"] * 4
     assert all(found.ok for found in check(compilation))

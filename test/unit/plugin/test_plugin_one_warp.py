@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from plugin_processes import python
 
 TARGETS = {
     "cuda": ["cuda:80", "cuda:90", "cuda:100"],
@@ -35,9 +33,6 @@ for name in sys.argv[1:]:
 @pytest.mark.parametrize("vendor", TARGETS)
 def test_attention_of_one_warp(vendor: str, tmp_path: Path) -> None:
     names = TARGETS[vendor]
-    environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path)}
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *names], capture_output=True, text=True, check=False, env=environment
-    )
+    run = python("-c", SCRIPT, *names, TRITON_CACHE_DIR=str(tmp_path))
     done = [line.split()[0] for line in run.stdout.splitlines()]
     assert (run.returncode, done) == (0, names), run.stderr[-2000:]

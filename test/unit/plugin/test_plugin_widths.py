@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from triton import knobs
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 from triton_linear.hook import pinned
 from triton_linear.setting import Options
@@ -83,9 +83,7 @@ def compiled_anew() -> Iterator[None]:
 
 def stores(kernel: Any, target: GPUTarget) -> int:
     """The stores to global memory that a thread makes."""
-    signature = {"x": KERNELS[kernel], "y": "*fp16", "n": "i32", "M": "constexpr", "N": "constexpr"}
-    aligned = {(index,): [["tt.divisibility", 16]] for index in range(3)}
-    source = ASTSource(kernel, signature, {"M": 64, "N": 64}, aligned)
+    source = aligned(kernel, {"x": KERNELS[kernel], "y": "*fp16", "n": "i32"}, {"M": 64, "N": 64})
     compiled = triton.compile(source, target=target, options={"num_warps": 4})
     pattern, text = (
         (r"\bst\.global", compiled.asm["ptx"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any
 import plugin_support as support
 import pytest
 from fault_kernels import lowered
+from plugin_processes import printed
 from plugin_support import CUDA, transpose
 
 import triton_linear
@@ -168,12 +168,7 @@ report_file.append({str(path)!r}, LONG)
 """
     assert len(report_file.line_of(LONG)) in range(20001, 40000)
     path_of = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    variables = {**os.environ, "PYTHONPATH": path_of}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert "bytes could be written" in done.stdout
+    assert "bytes could be written" in printed("-c", code, PYTHONPATH=path_of)
     texts = path.read_text().splitlines()
     assert len(texts) == 3
     assert [json.loads(text)["kernel"] for text in (texts[0], texts[2])] == ["long", "long"]

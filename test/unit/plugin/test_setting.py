@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +13,7 @@ import plugin_support as support
 import pytest
 import triton
 import triton.language as tl
+from plugin_processes import printed
 from plugin_support import CUDA, HIP, compile_kernel, fake_driver, fresh_plugin, is_ours, row_sums, triton_state
 from triton import knobs
 from triton.compiler import compiler, make_backend
@@ -30,7 +28,6 @@ from triton_linear.passes import attempts
 __all__ = ["fake_driver", "fresh_plugin"]
 
 pytestmark = pytest.mark.usefixtures("fresh_plugin")
-PATH = os.pathsep.join(filter(None, (str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH"))))
 
 
 # Keys and caches
@@ -227,17 +224,6 @@ def test_a_backend_hashed_again_while_off_gives_stock_stages() -> None:
         assert vars(backend).keys() == vars(make_backend(CUDA)).keys()
 
 
-def run_process(code: str, cache: Path, *arguments: str) -> str:
-    """What a fresh Python prints, with our tests' helpers on its path and the given cache."""
-    environment = os.environ | {"PYTHONPATH": PATH, "TRITON_CACHE_DIR": str(cache)}
-    done = subprocess.run(
-        [sys.executable, *arguments, "-c", code] if code else [sys.executable, *arguments],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 PROCESS = """
 import sys, plugin_support as support, triton_linear
 support.use_fakes()
@@ -249,10 +235,12 @@ print("compiled", int(triton_linear.last_report() is not None), "mlir", int("mli
 
 
 def test_processes_share_a_cache_and_get_the_right_kernels(tmp_path: Path) -> None:
-    off, on = PROCESS.format(states=[False]), PROCESS.format(states=[True])
-    assert run_process(off, tmp_path) == "0 compiled 0 mlir 0"
-    assert run_process(on, tmp_path) == "1 compiled 1 mlir 1"
-    assert run_process(PROCESS.format(states=[True, False, True]), tmp_path) == "1 0 1 compiled 0 mlir 0"
+    for states, said in (
+        ([False], "0 compiled 0 mlir 0\n"),
+        ([True], "1 compiled 1 mlir 1\n"),
+        ([True, False, True], "1 0 1 compiled 0 mlir 0\n"),
+    ):
+        assert printed("-c", PROCESS.format(states=states), TRITON_CACHE_DIR=str(tmp_path)) == said
 
 
 # Threads

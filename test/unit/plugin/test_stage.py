@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +11,11 @@ import plugin_support as support
 import pytest
 import triton
 import triton.language as tl
+from fault_kernels import moved
+from plugin_processes import python
 from plugin_support import CUDA, HIP, assembly, compile_kernel, transpose
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.runtime import driver as driver_config
 from triton.runtime.jit import MockTensor
@@ -30,7 +28,6 @@ from triton_linear.report import FallbackWarning, Outcome
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
-SUPPORT = Path(__file__).parents[1] / "support"
 AMPERE = GPUTarget("cuda", 80, 32)
 TARGETS = pytest.mark.parametrize("target", [AMPERE, CUDA, HIP], ids=["cuda80", "cuda90", "gfx942"])
 
@@ -120,13 +117,7 @@ print("mlir" in sys.modules, hashlib.sha256(support.assembly(kernel).encode()).h
 def test_processes_make_the_same_code_import_mlir_late_and_exit_clean(tmp_path: Path) -> None:
     printed = set()
     for seed in ("1", "2"):
-        settings = {
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH")))),
-            "PYTHONHASHSEED": seed,
-            "TRITON_CACHE_DIR": str(tmp_path / seed),
-        }
-        command = [sys.executable, "-c", PROCESS]
-        done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+        done = python("-c", PROCESS, PYTHONHASHSEED=seed, TRITON_CACHE_DIR=str(tmp_path / seed))
         assert (done.returncode, done.stderr) == (0, "")
         printed.add(done.stdout)
     (output,) = printed
@@ -169,8 +160,7 @@ def test_a_first_compile_imports_only_what_it_needs(tmp_path: Path) -> None:
     script = tmp_path / "first.py"
     script.write_text(FIRST_COMPILE)
     settings = {"TRITON_CACHE_DIR": str(tmp_path / "cache"), "TRITON_DEFAULT_FP_FUSION": "1"}
-    command = [sys.executable, str(script)]
-    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+    done = python(script, **settings)
     assert (done.returncode, done.stderr) == (0, "")
     package, compiled = (set(line.split()) for line in done.stdout.splitlines())
     assert package == {"triton_linear"}
@@ -207,17 +197,6 @@ def test_source_attributes_survive() -> None:
     assert re.search(r"\.reqntid 256\b", assembly(kernel))
 
 
-@gluon.jit
-def exchange(x, out, N: gl.constexpr, source: gl.constexpr, destination: gl.constexpr):
-    rows = gl.arange(0, N, gl.SliceLayout(1, source))
-    columns = gl.arange(0, N, gl.SliceLayout(0, source))
-    at = rows[:, None] * N + columns[None, :]
-    moved = gl.convert_layout(gl.load(x + at), destination)
-    rows = gl.arange(0, N, gl.SliceLayout(1, destination))
-    columns = gl.arange(0, N, gl.SliceLayout(0, destination))
-    gl.store(out + rows[:, None] * N + columns[None, :], moved)
-
-
 def test_gluon_kernels_go_through_their_jit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_config, "_active", support.FakeDriver(CUDA))
     pointer = MockTensor(tl.float32)
@@ -225,7 +204,7 @@ def test_gluon_kernels_go_through_their_jit(monkeypatch: pytest.MonkeyPatch) -> 
     columns = gl.BlockedLayout([4, 1], [4, 8], [1, 4], [0, 1])
 
     def warm_up() -> Any:
-        return exchange.warmup(pointer, pointer, 32, rows, columns, grid=(1,), num_warps=4)
+        return moved.warmup(pointer, pointer, 32, rows, columns, grid=(1,), num_warps=4)
 
     stock = warm_up()
     with triton_linear.enabled(strict=True, assign=False) as reports:
@@ -233,5 +212,5 @@ def test_gluon_kernels_go_through_their_jit(monkeypatch: pytest.MonkeyPatch) -> 
         assert warm_up() is ours
     assert warm_up() is stock
     (report,) = reports
-    assert (report.kernel, report.seen, report.ours) == ("exchange", 1, 1)
+    assert (report.kernel, report.seen, report.ours) == ("moved", 1, 1)
     assert assembly(ours) != assembly(stock)

@@ -1,4 +1,5 @@
-"""Packages of a room import one another in no circle, not even inside functions; no test imports another."""
+"""Imports run one way: a room knows those below it, and packages of a room import one another in no circle, not
+even inside functions. No test imports another."""
 
 from __future__ import annotations
 
@@ -6,8 +7,19 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("dialect", "lowering", "passes", "plugin", "tools")
+BELOW = {
+    "dialect": set(),
+    "lowering": {"dialect"},
+    "passes": {"dialect", "lowering"},
+    "plugin": {"dialect", "lowering", "passes"},
+    "gluon": {"dialect", "lowering"},
+    "examples": {"plugin", "gluon"},
+    "tools": {"dialect", "lowering", "passes", "plugin", "gluon", "examples"},
+}
 
 
 def modules_named(node: ast.AST) -> Iterator[tuple[str, ...]]:
@@ -21,6 +33,19 @@ def modules_named(node: ast.AST) -> Iterator[tuple[str, ...]]:
         first, *rest = name.split(".")
         if first == "triton_linear":
             yield tuple(rest) if rest and (ROOT / rest[0]).is_dir() else ("plugin", *rest)
+
+
+@pytest.mark.parametrize("room", BELOW)
+def test_a_room_imports_only_what_is_below_it(room: str) -> None:
+    files = {path: ast.parse(path.read_text()) for path in sorted((ROOT / room).rglob("*.py"))}
+    found = [
+        (path, parts[0])
+        for path, tree in files.items()
+        for node in ast.walk(tree)
+        for parts in modules_named(node)
+    ]
+    assert found
+    assert [(path, other) for path, other in found if other not in (room, *BELOW[room])] == []
 
 
 def package_of(path: Path) -> str:

@@ -59,7 +59,7 @@ def test_what_no_test_calls_survives_and_the_rest_does_not(
     *found, total = capsys.readouterr().out.splitlines()
     noticed = "test/unit/dialect/test_widths.py::test_narrower: dialect/widths.py"
     assert found == [
-        f'{noticed}:6: statement: raise ValueError("no width") -> pass',
+        f"{noticed}:6: statement: raise ValueError('no width') -> pass",
         f"{noticed}:7: comparison: a < b -> a <= b",
         "SURVIVES: dialect/widths.py:10: operator: width + 1 -> width - 1",
     ]

@@ -8,8 +8,8 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 from triton_linear.tools.support.frontend import ttgir_of
 
@@ -176,6 +176,22 @@ def backward(
     tl.store(O + 1048576 + columns[:, None] * D + inner[None, :], dk)
 
 
+@triton.jit
+def one_turn_late(
+    Q, K, V, X, O, P, T, scale, length, stride, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr,
+):  # fmt: skip
+    """A loop carries what the second dot takes from one turn to the next."""
+    m, d, j = tl.arange(0, M), tl.arange(0, D), tl.arange(0, N)
+    q = tl.load(Q + m[:, None] * D + d[None, :])
+    acc = tl.zeros([M, D], tl.float32)
+    scores = tl.dot(q, tl.load(K + j[None, :] * D + d[:, None])).to(q.dtype)
+    for start in range(0, length, N):
+        later = tl.dot(q, tl.load(K + (start + N + j)[None, :] * D + d[:, None]))
+        acc = tl.dot(scores, tl.load(V + (start + j)[:, None] * D + d[None, :]), acc)
+        scores = later.to(q.dtype)
+    tl.store(O + m[:, None] * D + d[None, :], acc)
+
+
 @dataclass(frozen=True)
 class Variation:
     """A kernel for a GPU, with the element type of what it multiplies, its constants (blocks of 64 elements and
@@ -194,11 +210,5 @@ class Variation:
         signature |= {"T": "*i32", "scale": "fp32", "length": "i32", "stride": "i32"}
         flags = [parameter.name for parameter in self.kernel.params if parameter.is_constexpr]
         constants = {**dict.fromkeys(flags, 0), "M": 64, "N": 64, "D": 64, **self.constants}
-        aligned = {
-            (place,): [["tt.divisibility", 16]]
-            for place, kind in enumerate(signature.values())
-            if kind != "fp32"
-        }
-        signature |= dict.fromkeys(constants, "constexpr")
-        source = ASTSource(self.kernel, signature, constexprs=constants, attrs=aligned)
+        source = aligned(self.kernel, signature, constants)
         return str(ttgir_of(source, TARGETS[self.gpu], self.options))

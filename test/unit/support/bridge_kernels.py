@@ -8,8 +8,8 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 from triton_linear.tools.support.frontend import ttgir_of
 
@@ -135,7 +135,4 @@ CASES = {
 def ttgir(name: str, target: str) -> Any:
     """The libtriton module of a case as the backend of `target` leaves its TTGIR stage."""
     case, gpu = CASES[name], TARGETS[target]
-    signature = {**case.signature, **dict.fromkeys(case.constants, "constexpr")}
-    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(case.signature))}
-    source = ASTSource(case.kernel, signature, constexprs=dict(case.constants), attrs=aligned)
-    return ttgir_of(source, gpu, case.options)
+    return ttgir_of(aligned(case.kernel, case.signature, case.constants), gpu, case.options)

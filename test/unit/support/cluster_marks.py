@@ -14,8 +14,6 @@ unordered = pytest.mark.skipif(
 )
 """The test is about a Triton whose barriers order only what it stored itself."""
 
-ARRIVE, WAIT = "    nvvm.cluster.arrive.relaxed {aligned}\n", "    nvvm.cluster.wait {aligned}\n"
-
 
 def layout(register: list[int], lane: list[int], warp: list[int], block: list[int]) -> LinearLayout:
     """A layout of one dimension by its columns."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from bridge_kernels import CASES, TARGETS, Case
 from plugin_support import row_sums
 from triton.backends.compiler import GPUTarget
@@ -163,13 +164,10 @@ def source(name: str, gpu: GPUTarget) -> ASTSource:
             "destination": gl.BlockedLayout([4, 1], [8, 4], [1, 4], [0, 1]),
             "near": gl.BlockedLayout([1, 1], [4, 8], [4, 1], [1, 0]),
         }
-    signature = {**case.signature, **dict.fromkeys(constants, "constexpr")}
     if case.kernel is partitions:
+        signature = {**case.signature, **dict.fromkeys(constants, "constexpr")}
         return GluonASTSource(partitions, signature, constants)
-    aligned = {
-        (i,): [["tt.divisibility", 16]] for i, kind in enumerate(case.signature.values()) if kind[0] == "*"
-    }
-    return ASTSource(case.kernel, signature, constexprs=constants, attrs=aligned)
+    return aligned(case.kernel, case.signature, constants, integers=False)
 
 
 def ttgir(name: str, target: str) -> Any:

@@ -1,4 +1,4 @@
-"""Code that is wrong on purpose, for what is to find it."""
+"""Code that is wrong on purpose, for what is to find it; programs of regions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.fuzz.program import Add, Convert, Loop, Program
 from triton_linear.lowering.emit import calls
 from triton_linear.lowering.emit.text import FunctionWriter
 from triton_linear.lowering.plan.gathers import GatherPlan
@@ -39,3 +40,16 @@ def break_gathers(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str])
         return emit_gather_body(plan, signature, target, writer, *others)
 
     monkeypatch.setattr(calls, "emit_gather_body", broken)
+
+
+def inside_warps(warps: int, region: int) -> Program:
+    """Sums between exchanges inside the warps, in a loop."""
+    low, high = [[1 << n] for n in range(5)], [[32 << n] for n in range(5)]
+    own = [[1024 << n] for n in range(warps.bit_length() - 1)]
+    rows, columns = (
+        f"#ttg.linear<{{register = {registers}, lane = {lanes}, warp = {own}, block = []}}>"
+        for registers, lanes in ((low, high), (high, low))
+    )
+    steps = (Convert(columns), Add(3), Convert(rows), Add(5))
+    loop = Loop("for", 3, rows, steps)
+    return Program("cuda:90", warps, (1024 * warps,), "i32", rows, (loop,), region)

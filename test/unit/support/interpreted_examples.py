@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
+from host_tensors import HostTensor
 from triton.runtime import interpreter
 
 from triton_linear.examples import (
@@ -33,29 +34,6 @@ def patch_tensor(tensor: Any, scope: Any) -> None:
 
 
 interpreter._patch_lang_tensor = patch_tensor
-
-
-class HostTensor:
-    """A numpy array, as the interpreter asks for a tensor."""
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array = np.ascontiguousarray(array)
-
-    @property
-    def dtype(self) -> str:
-        names = {"float16": "fp16", "float32": "fp32", "int8": "i8", "uint8": "fp8e4nv"}
-        return names[self.array.dtype.name]
-
-    def data_ptr(self) -> int:
-        return int(self.array.ctypes.data)
-
-    def stride(self) -> tuple[int, ...]:
-        return tuple(step // self.array.itemsize for step in self.array.strides)
-
-
-# Arguments are where the interpreter wants them: nothing is copied to the host, nor back.
-interpreter.GridExecutor._init_args_hst = lambda self, arguments, named: (arguments, named)
-interpreter.GridExecutor._restore_args_dev = lambda self, *_: None
 
 
 def error(got: HostTensor, expected: np.ndarray[Any, Any]) -> float:

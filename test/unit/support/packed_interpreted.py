@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 import numpy as np
 import triton
 import triton.language as tl
-from triton.runtime import interpreter
+from host_tensors import HostTensor
 
 from bench.reported.kernels_packed import halves_of_words, tiny_of_words
 from bench.reported.packed import BLOCK_K, BLOCK_N, PACKING
@@ -32,32 +32,11 @@ def unpacked(w_ptr, out_ptr, INTEGERS: tl.constexpr, ROWS: tl.constexpr, COLUMNS
     tl.store(out_ptr + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :], tile)
 
 
-class OfNumPy:
-    """An array as the interpreter asks a tensor."""
-
-    def __init__(self, array: Any) -> None:
-        self.array, self.dtype = array, f"torch.{array.dtype}"
-
-    def data_ptr(self) -> int:
-        return int(self.array.ctypes.data)
-
-
-class Executor(interpreter.GridExecutor):  # type: ignore[misc]
-    """Runs on arrays where they are."""
-
-    def _init_args_hst(self, arguments: Any, named: Any) -> Any:
-        return arguments, named
-
-    def _restore_args_dev(self, *_: Any) -> None:
-        pass
-
-
 def ran(weights: Any, kind: type, integers: bool) -> Any:
     """A tile of packed weights, unpacked."""
     out = np.zeros((BLOCK_N, BLOCK_K), kind)
     words = PACKING.pack_nibbles(weights).ravel().view(np.uint32)
-    run = Executor(unpacked.fn, unpacked.arg_names, (1,))
-    run(OfNumPy(words), OfNumPy(out), integers, BLOCK_N, BLOCK_K)
+    unpacked[(1,)](HostTensor(words), HostTensor(out), integers, BLOCK_N, BLOCK_K)
     return out
 
 

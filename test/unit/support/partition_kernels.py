@@ -6,6 +6,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from bridge_kernels import TARGETS
 from fault_kernels import moved
 from triton.compiler import ASTSource
@@ -70,11 +71,8 @@ def sized_source() -> GluonASTSource:
 
 def persistent_source() -> ASTSource:
     """The Triton kernel."""
-    constants = {"BM": 128, "BN": 64, "BK": 64}
-    signature = {**dict.fromkeys("abc", "*fp16"), **dict.fromkeys("MNK", "i32")}
-    aligned: dict[tuple[int, ...], list[list[Any]]] = {(i,): [["tt.divisibility", 16]] for i in range(6)}
-    signature |= dict.fromkeys(constants, "constexpr")
-    return ASTSource(persistent, signature, constexprs=constants, attrs=aligned)
+    kinds = {**dict.fromkeys("abc", "*fp16"), **dict.fromkeys("MNK", "i32")}
+    return aligned(persistent, kinds, {"BM": 128, "BN": 64, "BK": 64})
 
 
 SOURCES = {"sized": sized_source, "persistent": persistent_source}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from triton import knobs
 from triton.backends import backends
 from triton.backends.compiler import GPUTarget
@@ -63,9 +64,7 @@ def transpose_bytes() -> ASTSource:
 
 def source(kernel: Any = row_sums, width: int = 64) -> ASTSource:
     """A source of `kernel` with aligned pointers."""
-    signature = {"x": "*fp32", "out": "*fp32", "BM": "constexpr", "BN": "constexpr"}
-    aligned = {(i,): [["tt.divisibility", 16]] for i in (0, 1)}
-    return ASTSource(kernel, signature, constexprs={"BM": 32, "BN": width}, attrs=aligned)
+    return aligned(kernel, {"x": "*fp32", "out": "*fp32"}, {"BM": 32, "BN": width})
 
 
 def compile_kernel(kernel: Any = row_sums, target: GPUTarget = CUDA, width: int = 64, **options: object) -> Any:

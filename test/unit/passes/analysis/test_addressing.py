@@ -113,38 +113,6 @@ def test_masks_agree(data: st.DataObject, shape: tuple[int, ...]) -> None:
 # What kernels have must be known, or the tests above would pass for an analysis that knows nothing.
 
 
-def row_major(stride: Affine, shape: tuple[int, int]) -> Affine:
-    """rows[:, None] * stride + columns[None, :]"""
-    rows = addressing.expand_dims(addressing.make_range(0, shape[0]), 1)
-    columns = addressing.expand_dims(addressing.make_range(0, shape[1]), 0)
-    by = addressing.splat(stride, (shape[0], 1))
-    return addressing.add(
-        addressing.broadcast(addressing.multiply(rows, by), shape), addressing.broadcast(columns, shape)
-    )
-
-
-def test_a_tile_of_a_matrix_is_known() -> None:
-    offsets = row_major(Affine.exactly(4096), (4, 8))
-    pointers = addressing.addptr(addressing.splat(Affine((), 16), (4, 8)), offsets, 2)
-    assert pointers == Affine(((8192, 16384), (2, 4, 8)), 16)
-
-
-def test_a_tile_of_a_matrix_of_any_width_is_known_along_its_rows() -> None:
-    offsets = row_major(Affine((), 8), (4, 8))
-    assert offsets == Affine(((None, None), (1, 2, 4)), addressing.MAX_DIVISOR, None, 8)
-    assert addressing.scale(offsets, 4).unit == 32
-
-
-@pytest.mark.parametrize("base", [0, 64])
-def test_rows_and_columns_of_a_flat_index_are_known(base: int) -> None:
-    flat = addressing.add(addressing.make_range(0, 64), Affine.exactly(base, (64,)))
-    by = Affine.exactly(16, (64,))
-    assert addressing.remainder(flat, by).deltas == ((1, 2, 4, 8, 0, 0),)
-    assert addressing.quotient(flat, by).deltas == ((0, 0, 0, 0, 1, 2),)
-    assert addressing.bit_and(flat, Affine.exactly(15, (64,))).deltas == ((1, 2, 4, 8, 0, 0),)
-    assert addressing.shift_right(flat, Affine.exactly(4, (64,))).deltas == ((0, 0, 0, 0, 1, 2),)
-
-
 def test_the_low_bits_of_a_remainder_by_no_power_of_two_are_known() -> None:
     flat = addressing.add(addressing.make_range(0, 64), addressing.splat(Affine((), 64), (64,)))
     assert addressing.remainder(flat, Affine.exactly(48, (64,))) == Affine(

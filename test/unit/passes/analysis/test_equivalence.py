@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from assign_support import MODULES, upstream
+from plugin_processes import printed
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import (
@@ -362,5 +361,4 @@ print("mlir.dialects.math" in sys.modules)
 
 def test_no_python_classes_of_operations_are_loaded() -> None:
     """The bindings load those of a whole dialect for an operation that they show as one of them."""
-    done = subprocess.run([sys.executable, "-c", _NUMBERED], stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert printed("-c", _NUMBERED) == "False\n"

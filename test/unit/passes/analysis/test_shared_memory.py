@@ -24,7 +24,7 @@ from local_accesses import (
 )
 
 from triton_linear.dialect import bridge, encodings, f2
-from triton_linear.dialect.linear_layout import LANE, REGISTER, LinearLayout
+from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.passes.analysis.global_memory import GlobalAccess, layout_of_bits
 from triton_linear.passes.analysis.shared_memory import LocalAccess, choose_lanes, layouts
@@ -66,37 +66,6 @@ RANDOM = st.randoms(use_true_random=False)
 def test_triton_emits_what_is_predicted(drawn: tuple[LinearLayout, str, str], access: str) -> None:
     """As many instructions, as wide; or those for matrices where these are foreseen."""
     assert instruction_difference(LocalKernel(*drawn, access)) is None
-
-
-@settings(max_examples=80, deadline=None)
-@given(RANDOM.map(tile))
-def test_wavefronts_are_those_of_the_addresses(drawn: tuple[LinearLayout, str, str]) -> None:
-    """A bank serves one word at a time, all lanes that ask for it."""
-    kernel = LocalKernel(*drawn, "store")
-    local, layout = kernel.local, kernel.layout
-    size = local.bytes_at_once(layout)
-    registers = [offset for offset in map(local.offset, dict(layout.bases)[REGISTER]) if offset >= size]
-    lanes = [local.offset(basis) for basis in dict(layout.bases)[LANE]]
-    total = 0
-    for start in sums(registers):
-        addresses = [start ^ lane for lane in sums(lanes)]
-        together = GPU.service("store", size).count
-        for phase in range(0, len(addresses), together):
-            words = {a // 4 + w for a in addresses[phase : phase + together] for w in range(max(1, size // 4))}
-            banks = [word % 32 for word in words]
-            total += max(banks.count(bank) for bank in set(banks))
-    event(f"{total} wavefronts")
-    found = local.wavefronts(layout, GPU)
-    registers = [local.offset(basis) for basis in dict(layout.bases)[REGISTER]]
-    matrices = local.kind(len(lanes), GPU).by_matrices(registers, lanes)
-    assert found == (total if matrices is None else min(total, matrices))
-
-
-def sums(columns: list[int]) -> list[int]:
-    found = [0]
-    for column in columns:
-        found += [value ^ column for value in found]
-    return found
 
 
 @settings(max_examples=15, deadline=None)

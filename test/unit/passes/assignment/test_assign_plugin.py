@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from assign_support import path_of
 from corpus import readable
 from plugin_support import CUDA, fail
-from triton.compiler import ASTSource
 
 import triton_linear
 from triton_linear.passes.analysis.equivalence import Numbering
@@ -104,9 +104,8 @@ def by_table(table, x, out, ROWS: tl.constexpr, N: tl.constexpr):
 
 def test_vectors_that_the_program_promises_stay() -> None:
     """Nothing else tells that the places that are loaded lie side by side."""
-    signature = {"table": "*i32", "x": "*fp32", "out": "*fp32", "ROWS": "constexpr", "N": "constexpr"}
-    aligned = {(i,): [["tt.divisibility", 16]] for i in range(3)}
-    source = ASTSource(by_table, signature, constexprs={"ROWS": 32, "N": 64}, attrs=aligned)
+    kinds = {"table": "*i32", "x": "*fp32", "out": "*fp32"}
+    source = aligned(by_table, kinds, {"ROWS": 32, "N": 64})
 
     def widths(kernel: Any) -> int:
         return len(re.findall(r"ld\.global\S*\.v4", kernel.asm["ptx"]))

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from assign_support import MODULES, path_of, upstream
 from module_equivalence import ran, stays_the_same
 from module_equivalence import upstream as read
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.target.targets import InstructionCosts
@@ -62,15 +62,7 @@ KERNELS: dict[str, tuple[Any, str]] = {
 
 
 def compiled(name: str) -> str:
-    sizes = {"M": 64, "N": 64}
-    source = ASTSource(
-        KERNELS[name][0],
-        SIGNATURE | dict.fromkeys(sizes, "constexpr"),
-        constexprs=sizes,
-        attrs={
-            (i,): [["tt.divisibility", 16]] for i, type_ in enumerate(SIGNATURE.values()) if type_[0] == "*"
-        },
-    )
+    source = aligned(KERNELS[name][0], SIGNATURE, {"M": 64, "N": 64}, integers=False)
     return str(ttgir_of(source, GPUTarget("cuda", 90, 32), {}))
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from machine_code import shown
 from module_equivalence import ran, stays_the_same, upstream
 from plugin_support import CUDA
 from registers_in_flight import touched
-from triton.compiler import ASTSource
 
 import triton_linear
 from triton_linear.dialect import bridge, ll
@@ -114,10 +114,10 @@ def scaled(a, b, scale, out, tiles, K, M: tl.constexpr, N: tl.constexpr, B: tl.c
 
 def _compiled(kernel: Any, kinds: dict[str, str], constants: dict[str, int]) -> tuple[Any, tuple[str, ...]]:
     """A kernel compiled with the plugin, and the report's remarks."""
-    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(kinds))}
-    source = ASTSource(kernel, {**kinds, **dict.fromkeys(constants, "constexpr")}, constants, aligned)
     with triton_linear.enabled(strict=True) as reports:
-        made = triton.compile(source, target=CUDA, options={"num_warps": 4, "num_stages": 3})
+        made = triton.compile(
+            aligned(kernel, kinds, constants), target=CUDA, options={"num_warps": 4, "num_stages": 3}
+        )
     return made, reports[0].remarks
 
 

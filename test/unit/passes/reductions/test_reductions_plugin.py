@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from plugin_support import CUDA, assembly
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -89,14 +90,8 @@ def test_conversions_that_went_are_counted_without_those_that_came() -> None:
 def test_reductions_that_tensor_memory_keeps_inside_warps_stay_there() -> None:
     """On 8 warps Triton loads scores so that a row is in one warp. A faster load would put exchanges into the
     loop."""
-    signature = {"a": "*fp16", "b": "*fp16", "out": "*fp32", "S": "i32"}
-    constants = {"M": 128, "N": 64, "K": 64}
-    source = ASTSource(
-        online,
-        signature | dict.fromkeys(constants, "constexpr"),
-        constexprs=constants,
-        attrs={(place,): [["tt.divisibility", 16]] for place in range(3)},
-    )
+    kinds = {"a": "*fp16", "b": "*fp16", "out": "*fp32", "S": "i32"}
+    source = aligned(online, kinds, {"M": 128, "N": 64, "K": 64}, integers=False)
     made = []
     for enabled in (False, True):
         with triton_linear.enabled(strict=True) if enabled else contextlib.nullcontext():

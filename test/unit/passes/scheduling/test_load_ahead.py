@@ -161,31 +161,6 @@ def test_a_load_keeps_what_it_says_of_caches() -> None:
     assert said(rewritten(text)) == said(upstream(text)) != said(upstream(text.replace(KEPT, LOADED)))
 
 
-def test_addresses_that_the_loop_carries() -> None:
-    step = f"%next = tt.addptr %at, %far : {P}, {A}"
-    text = of(
-        "%end = "
-        + loop(
-            LOADED, EXCHANGED, f"tt.store %q, %z : {P}", step, f"scf.yield %next : {P}",
-            carries=f"iter_args(%at = %p) -> ({P}) ",
-        ),
-        f"tt.store %end, %lane : {P}",
-    )  # fmt: skip
-    assert goes_ahead(text)
-
-
-def test_addresses_that_take_turns() -> None:
-    text = of(
-        "%end:2 = "
-        + loop(
-            LOADED, EXCHANGED, f"%to_i = tt.addptr %q, %z : {P}, {A}", f"tt.store %to_i, %z : {P}",
-            f"%further = tt.addptr %then, %far : {P}, {A}", f"scf.yield %further, %at : {P}, {P}",
-            carries=f"iter_args(%at = %p, %then = %from) -> ({P}, {P}) ",
-        ),
-    )  # fmt: skip
-    assert goes_ahead(text)
-
-
 def test_only_the_loads_whose_addresses_are_at_hand() -> None:
     indirect = f"%at2 = tt.addptr %p, %z : {P}, {A}\n%x2 = tt.load %at2 : {P}\n%z2 = arith.addi %z, %x2 : {A}"
     root = rewritten(of(loop(OFFSETS, LOADED, EXCHANGED, indirect, STORED.replace("%z", "%z2"))))
@@ -235,14 +210,34 @@ def test_loops_that_stay(why: str) -> None:
     assert stays(of(loop(*STAY[why])))
 
 
-def test_a_division_by_a_constant_goes_ahead() -> None:
-    divided = "%d = arith.divsi %i, %three : i32", OFFSETS.replace("splat %i", "splat %d")
-    assert goes_ahead(of(loop(*divided, LOADED, EXCHANGED, STORED)))
+AHEAD = {
+    "addresses that it carries": "%end = "
+    + loop(
+        *(LOADED, EXCHANGED, f"tt.store %q, %z : {P}"),
+        *(f"%next = tt.addptr %at, %far : {P}, {A}", f"scf.yield %next : {P}"),
+        carries=f"iter_args(%at = %p) -> ({P}) ",
+    )
+    + f"\ntt.store %end, %lane : {P}",
+    "addresses that take turns": "%end:2 = "
+    + loop(
+        *(LOADED, EXCHANGED, f"%to_i = tt.addptr %q, %z : {P}, {A}", f"tt.store %to_i, %z : {P}"),
+        *(f"%further = tt.addptr %then, %far : {P}, {A}", f"scf.yield %further, %at : {P}, {P}"),
+        carries=f"iter_args(%at = %p, %then = %from) -> ({P}, {P}) ",
+    ),
+    "a division by a constant": loop(
+        *("%d = arith.divsi %i, %three : i32", OFFSETS.replace("splat %i", "splat %d")),
+        *(LOADED, EXCHANGED, STORED),
+    ),
+    "a branch that stores": loop(
+        *(OFFSETS, LOADED, EXCHANGED),
+        f"%c = arith.cmpi slt, %i, %m : i32\nscf.if %c {{\ntt.store %q, %z : {P}\n}}",
+    ),
+}
 
 
-def test_a_branch_that_stores_may_be_passed() -> None:
-    branch = f"%c = arith.cmpi slt, %i, %m : i32\nscf.if %c {{\ntt.store %q, %z : {P}\n}}"
-    assert goes_ahead(of(loop(OFFSETS, LOADED, EXCHANGED, branch)))
+@pytest.mark.parametrize("what", AHEAD)
+def test_loops_that_go_ahead(what: str) -> None:
+    assert goes_ahead(of(AHEAD[what]))
 
 
 def test_what_is_undefined_past_the_last_iteration_masks_nothing() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import triton
 import width_kernels
+from aligned_sources import aligned
 from bridge_kernels import TARGETS
 from plugin_support import fail
 from triton.compiler import ASTSource
@@ -21,14 +22,8 @@ pytestmark = pytest.mark.usefixtures("fresh")
 
 def source(K: int, element: str = "fp16", strided: bool = False) -> ASTSource:
     constants = {"K": K, "ROWS": 512, "MASK": False, "STRIDE": strided}
-    signature = {"X": f"*{element}", "Y": f"*{element}", "rows": "i32", "stride": "i32"}
-    aligned = {(place,): [["tt.divisibility", 16]] for place in (0, 1)}
-    return ASTSource(
-        width_kernels.copy,
-        signature | dict.fromkeys(constants, "constexpr"),
-        constexprs=constants,
-        attrs=aligned,
-    )
+    kinds = {"X": f"*{element}", "Y": f"*{element}", "rows": "i32", "stride": "i32"}
+    return aligned(width_kernels.copy, kinds, constants, integers=False)
 
 
 def compiled(given: ASTSource, gpu: str = "cuda:90", **options: Any) -> tuple[str, Any]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import triton
+from aligned_sources import aligned
 from assign_support import path_of
 from bridge_kernels import matmul
 from machine_code import shown
 from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
-from triton.compiler import ASTSource
 
 import triton_linear
 from triton_linear import setting
@@ -235,9 +235,7 @@ def test_it_hears_that_for_products_of_warps_alone(monkeypatch: pytest.MonkeyPat
 
 def test_a_small_product_gets_the_registers_that_memory_leaves() -> None:
     kinds = {**dict.fromkeys("abc", "*fp16"), **dict.fromkeys("KN", "i32")}
-    tiles = {"BM": 16, "BN": 64, "BK": 128}
-    aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(kinds))}
-    source = ASTSource(matmul, {**kinds, **dict.fromkeys(tiles, "constexpr")}, tiles, aligned)
+    source = aligned(matmul, kinds, {"BM": 16, "BN": 64, "BK": 128})
     found = {}
     for occupancy_on in (False, True):
         with triton_linear.enabled(strict=True, occupancy=occupancy_on):

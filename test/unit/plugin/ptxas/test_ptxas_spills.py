@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from aligned_sources import aligned
 from plugin_support import CUDA, HIP, compile_kernel, row_sums
 from triton import knobs
 from triton.backends.compiler import GPUTarget, Language
 from triton.backends.nvidia.compiler import CUDABackend
-from triton.compiler import ASTSource, make_backend
+from triton.compiler import make_backend
 
 import triton_linear
 from triton_linear import wrapping
@@ -165,9 +166,7 @@ def compiled_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
 
 
 def spilling(kernel: Any, sizes: dict[str, int], target: GPUTarget, warps: int) -> Any:
-    types = TYPES[kernel]
-    aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(types.values()) if kind.startswith("*")}
-    source = ASTSource(kernel, types | dict.fromkeys(sizes, "constexpr"), sizes, aligned)
+    source = aligned(kernel, TYPES[kernel], sizes, integers=False)
     return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": 2})
 
 
