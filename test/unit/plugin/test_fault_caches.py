@@ -172,37 +172,6 @@ def test_a_compile_that_is_killed_leaves_nothing_wrong() -> None:
     assert run(KILLED).splitlines() == ["-9 True True"] * 6
 
 
-NOBODY = """
-def make_as_nobody():
-    if os.getuid() == 0:
-        os.setgroups([])
-        os.setresgid(65534, 65534, 65534)
-        os.setresuid(65534, 65534, 65534)
-    found = make()
-    assert found[:2] == (stock if OFF else ours[:2])
-
-for OFF in (True, False):
-    if OFF:
-        triton_linear.uninstall()
-    else:
-        triton_linear.install(strict=True)
-    folder = fresh_cache(0o555)
-    print(child(make_as_nobody), end=" ")
-    os.chmod(folder, 0o755)
-    make()
-    for path, _, files in os.walk(folder):
-        os.chmod(path, 0o555)
-        for file in files:
-            os.chmod(os.path.join(path, file), 0o444)
-    print(child(make_as_nobody))
-"""
-
-
-def test_a_cache_that_cannot_be_written_to_serves_what_it_has() -> None:
-    """And refuses what it has not, as it does for stock Triton."""
-    assert run(NOBODY).splitlines() == ["PermissionError 3 0"] * 2
-
-
 SMALL_FILES = """
 import warnings
 from fault_kernels import lowered
@@ -278,17 +247,6 @@ def test_a_full_or_read_only_disk_is_tritons_error(
     with triton_linear.enabled(), knobs.compilation.scope():
         knobs.compilation.always_compile = True
         assert assembly(compile_kernel(transpose, width=32)) == assembly(kernel)
-
-
-def test_a_cache_that_is_a_file_is_tritons_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(OSError) as stock:
-        compile_kernel(transpose)
-    with warnings.catch_warnings(), triton_linear.enabled():
-        warnings.simplefilter("error")
-        with pytest.raises(type(stock.value)):
-            compile_kernel(transpose)
 
 
 @pytest.mark.parametrize("content", [b"", b"module {", bytes(range(1, 128)) * 9])

@@ -23,8 +23,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
-from triton.runtime import driver
-from triton.runtime.jit import MockTensor
 
 import triton_linear
 from triton_linear.dialect.mlir_adapter import operations
@@ -32,7 +30,6 @@ from triton_linear.passes import attempts
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.report import Outcome, Report
-from triton_linear.tools.support.script import FakeDriver
 
 ALL = {**TARGETS, "hip:gfx1200": GPUTarget("hip", "gfx1200", 32)}
 SMALL = {"x": "*fp32", "out": "*fp32"}
@@ -202,33 +199,6 @@ def test_it_adds_up_with_options(options: dict[str, Any], counted: Counted) -> N
         check(report, counted)
         if "skip" in options:
             assert report.kept == report.seen > 0
-
-
-@triton.autotune([triton.Config({"B": b}, num_warps=warps) for b in (32, 64) for warps in (2, 8)], key=["x"])
-@triton.jit
-def tuned(x, out, B: tl.constexpr):
-    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
-    tile = tl.trans(tl.load(x + i * B + j))
-    tl.store(out + i * B + j, tile / tl.sum(tile, 1)[:, None])
-
-
-@pytest.mark.parametrize("gpu", ["cuda:90", "hip:gfx1200"])
-def test_each_configuration_of_an_autotuned_kernel_adds_up(
-    gpu: str, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver, "_active", FakeDriver(ALL[gpu]))
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    reports: list[Report] = []
-
-    def add(report: Report) -> None:
-        check(report, counted)
-        reports.append(report)
-
-    with triton_linear.enabled(strict=True, on_report=add):
-        tuned.warmup(MockTensor(tl.float32), MockTensor(tl.float32), grid=(1,))
-    assert len(reports) == 4
-    assert sum(report.seen for report in reports) > 0
-    tuned.fn.device_caches.clear()
 
 
 def test_all_gpus_have_some() -> None:

@@ -66,29 +66,34 @@ def reaches(value: Value, user: Operation) -> bool:
 Mutation = Callable[[Module], Iterator[str]]
 
 
-def swapped_operands(root: Module) -> Iterator[str]:
-    for op in named(root, "arith.subi", "arith.subf", "arith.divf", "arith.divsi", "arith.remsi", "arith.cmpi"):
-        if op.operands[0] != op.operands[1]:
-            swap(op, 0, 1)
-            yield str(op)
-            swap(op, 0, 1)
+def swapped(*names: str) -> Mutation:
+    """Neighbouring operands change places."""
+
+    def mutation(root: Module) -> Iterator[str]:
+        for op in named(root, *names):
+            for index in range(1, len(op.operands)):
+                a, b = op.operands[index - 1], op.operands[index]
+                if a != b and a.type == b.type:
+                    swap(op, index - 1, index)
+                    yield str(op)
+                    swap(op, index - 1, index)
+
+    return mutation
 
 
-def other_attributes(root: Module) -> Iterator[str]:
-    changed = {
-        "arith.cmpi": "predicate",
-        "tt.make_range": "start",
-        "tt.get_program_id": "axis",
-        "tt.load": "cache",
-    }
-    for op in named(root, *changed):
-        name = changed[op.name]
-        if name not in op.attributes:
-            continue
-        before = op.attributes[name]
-        op.attributes[name] = IntegerAttr.get(before.type, (before.value + 1) % 3)
-        yield str(op)
-        op.attributes[name] = before
+def counted(change: Callable[[int], int], **names: str) -> Mutation:
+    """A number that an operation has as an attribute is another; `names`: of the attributes."""
+
+    def mutation(root: Module) -> Iterator[str]:
+        for op in named(root, *names):
+            name = names[op.name]
+            if name in op.attributes:
+                before = op.attributes[name]
+                op.attributes[name] = IntegerAttr.get(before.type, change(before.value))
+                yield str(op)
+                op.attributes[name] = before
+
+    return mutation
 
 
 def new_attributes(root: Module) -> Iterator[str]:
@@ -154,24 +159,6 @@ def other_arguments(root: Module) -> Iterator[str]:
                         user.operands[index] = argument
 
 
-def swapped_yields(root: Module) -> Iterator[str]:
-    for op in named(root, "scf.yield"):
-        for index in range(1, len(op.operands)):
-            a, b = op.operands[index - 1], op.operands[index]
-            if a != b and a.type == b.type:
-                swap(op, index - 1, index)
-                yield str(op)
-                swap(op, index - 1, index)
-
-
-def other_bounds(root: Module) -> Iterator[str]:
-    for op in named(root, "scf.for"):
-        if op.operands[0] != op.operands[1]:
-            swap(op, 0, 1)
-            yield str(op)
-            swap(op, 0, 1)
-
-
 def other_operands(root: Module) -> Iterator[str]:
     """An operand is replaced by another value of its type that is made earlier in the block."""
     for op in operations(root.operation):
@@ -196,14 +183,6 @@ def other_reductions(root: Module) -> Iterator[str]:
         end.operands[0] = before
 
 
-def other_axes(root: Module) -> Iterator[str]:
-    for op in named(root, "tt.reduce", "tt.expand_dims"):
-        before = op.attributes["axis"]
-        op.attributes["axis"] = IntegerAttr.get(before.type, 1 - before.value)
-        yield str(op)
-        op.attributes["axis"] = before
-
-
 def other_types(root: Module) -> Iterator[str]:
     """A narrowing cast narrows to another type of the same width."""
     for op in named(root, "arith.truncf"):
@@ -224,29 +203,33 @@ def moved_out_of_loops(root: Module) -> Iterator[str]:
                 store.move_before(place)
 
 
-MUTATIONS: list[Mutation] = [
-    swapped_operands,
-    other_attributes,
-    new_attributes,
-    other_constants,
-    reordered_stores,
-    swapped_places,
-    other_arguments,
-    swapped_yields,
-    other_bounds,
-    other_operands,
-    other_reductions,
-    other_axes,
-    other_types,
-    moved_out_of_loops,
-]
+READS = {"arith.cmpi": "predicate", "tt.make_range": "start", "tt.get_program_id": "axis", "tt.load": "cache"}
+ALONG = {"tt.reduce": "axis", "tt.expand_dims": "axis"}
+MUTATIONS: dict[str, Mutation] = {
+    "swapped operands": swapped(
+        *("arith.subi", "arith.subf", "arith.divf", "arith.divsi", "arith.remsi", "arith.cmpi")
+    ),
+    "swapped yields": swapped("scf.yield"),
+    "other bounds": swapped("scf.for"),
+    "other attributes": counted(lambda number: (number + 1) % 3, **READS),
+    "other axes": counted(lambda axis: 1 - axis, **ALONG),
+    "new attributes": new_attributes,
+    "other constants": other_constants,
+    "reordered stores": reordered_stores,
+    "swapped places": swapped_places,
+    "other arguments": other_arguments,
+    "other operands": other_operands,
+    "other reductions": other_reductions,
+    "other types": other_types,
+    "moved out of loops": moved_out_of_loops,
+}
 
 
 unchanged = functools.cache(upstream)
 """Modules that whoever changes them leaves as they were."""
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
 def test_what_computes_something_else_is_noticed(mutation: Mutation) -> None:
     tried = 0
     for path in MODULES[::2]:

@@ -334,15 +334,18 @@ def test_every_compile_reports_once(monkeypatch: pytest.MonkeyPatch) -> None:
         compile_kernel(row_sums)
 
 
-def test_a_listener_that_raises_is_heard_behind_a_comparison(
-    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("spilled", [0, 40], ids=["alone", "behind a comparison"])
+def test_a_listener_that_raises_is_heard_and_loses_no_kernel(
+    codes: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, spilled: int
 ) -> None:
     def listener(report: Report) -> None:
         raise KeyError(report.kernel)
 
-    pretend(monkeypatch, {codes[1]: 40})
-    with triton_linear.enabled(on_report=listener), pytest.warns(triton_linear.ReportWarning, match="row_sums"):
-        compile_kernel(row_sums)
+    pretend(monkeypatch, {codes[1]: spilled})
+    heard = pytest.warns(triton_linear.ReportWarning, match="row_sums.*KeyError")
+    with triton_linear.enabled(on_report=listener) as reports, heard as caught:
+        kernel = compile_kernel(row_sums)
+    assert (len(caught), len(reports), kernel.asm["cubin"]) == (1, 1, codes[not spilled])
     with triton_linear.enabled(on_report=listener, strict=True), pytest.raises(KeyError, match="row_sums"):
         compile_kernel(row_sums)
     with warnings.catch_warnings():
