@@ -29,7 +29,7 @@ def words() -> int:
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
     "lines of source": (lambda: lines(*SOURCE), 54_400),
-    "lines of tests": (lambda: lines("test"), 45_170),
+    "lines of tests": (lambda: lines("test"), 45_010),
     "words of documents": (words, 29_700),
     "fields of Policy": (lambda: len(thresholds()), 19),
 }
