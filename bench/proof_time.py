@@ -26,7 +26,6 @@ from bench.harness.results import publish
 from triton_linear.dialect import bridge
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Selection
-from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target import targets
@@ -47,7 +46,7 @@ def in_module(path: Path) -> set[Conversion]:
     for assign in (False, True):
         module = bridge.text_to_upstream(text, bridge.upstream_context())
         made = rewrite(module, PipelineOptions(assign=assign, reductions=False), target, remarks=False)
-        stubs = (stub for stub in made.stubs.values() if isinstance(stub, ConversionStub))
+        stubs = (stub for stub in made.stubs.values() if stub.index is None)
         found |= {(stub.source, stub.destination, stub.element, target) for stub in stubs}
     return found
 

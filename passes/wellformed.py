@@ -165,5 +165,4 @@ _ATTRIBUTE_CHECKS: dict[str, Callable[[Attribute], str | None]] = {
     ll.INDEX: _not_a_layout,
     ll.INDEX_ELEMENT: _not_an_element,
     ll.AXIS: _of_kind(IntegerAttr, "an integer"),
-    ll.GATHER: _of_kind(StringAttr, "a string"),
 }

@@ -27,8 +27,8 @@ from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import NoOpPlan, Plan
-from triton_linear.lowering.plan.stubs import ConversionStub, Stub
+from triton_linear.lowering.plan.plans import NOOP, Plan
+from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target import targets
 from triton_linear.lowering.target.situation import Situation
@@ -208,9 +208,8 @@ def embed_plans(ttgir: str, case: Case, chosen: Sequence[Plan | None], target: t
     sides = directions(case)
     forced: dict[str, Stub] = {}
     for symbol, stub in prepared.stubs.items():
-        assert isinstance(stub, ConversionStub)  # the module has no gathers
         plan = chosen[sides.index((stub.source, stub.destination))]
-        if plan is None or isinstance(plan, NoOpPlan):
+        if plan is None or plan.kind == NOOP:
             raise ValueError(f"the stub @{symbol} is forced to a plan that has no code")
         forced[symbol] = replace(stub, plan=plan)
     return embed(module, forced, Situation.on(target), sparing=prepared.spares_memory).text
@@ -232,7 +231,7 @@ def _verdict(
     case: Case, plan: Plan | None, side: tuple[LinearLayout, LinearLayout], target: targets.Target
 ) -> str:
     """`ok`, `no code`, or what is wrong."""
-    if plan is None or isinstance(plan, NoOpPlan):
+    if plan is None or plan.kind == NOOP:
         return "no code"
     element = element_type(f"i{case.bits}")
     text = emit(plan, signature_of(plan, element), target, "conversion")

@@ -13,7 +13,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import NoOpPlan
+from triton_linear.lowering.plan.plans import NOOP as MOVES_NOTHING
 from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
@@ -105,7 +105,7 @@ def _ours(case: Case, source: LinearLayout, destination: LinearLayout, target: T
     plan = selection.select(source, destination, element, Situation.on(target)).plan
     if plan is None:
         return _Run("left to Triton", None, "left to Triton")
-    if isinstance(plan, NoOpPlan):
+    if plan.kind == MOVES_NOTHING:
         return _Run(NOOP, None)
     text = emit(plan, signature_of(plan, element), target, "conversion")
     verdict = verify_conversion(text, source, destination, element, target, case.warps, plan.scratch_bytes)

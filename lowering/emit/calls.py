@@ -15,13 +15,12 @@ from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, Rele
 from triton_linear.lowering.emit import marks
 from triton_linear.lowering.emit.bodies import emit_body, signature_of
 from triton_linear.lowering.emit.buffers import Buffer, Buffers
-from triton_linear.lowering.emit.gathers import emit_gather_body, signature_of_gather
 from triton_linear.lowering.emit.machines import MACHINES, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition
 from triton_linear.lowering.emit.scratch import Home
 from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
 from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.lowering.plan.stubs import GatherStub, Stub
+from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
 
 THREAD_NUMBER = "%__own_thread"
@@ -63,9 +62,7 @@ class Call:
     def signature(self) -> Signature:
         """The structs that its code goes between."""
         stub = self.stub
-        if isinstance(stub, GatherStub):
-            return signature_of_gather(stub.plan, stub.element, stub.index_element)
-        return signature_of(stub.plan, stub.element)
+        return signature_of(stub.plan, stub.element, None if stub.index is None else stub.index.element)
 
     @property
     def own_buffer(self) -> OwnBuffer:
@@ -164,9 +161,6 @@ class CallWriter:
     ) -> str:
         """Write the code of a call's plan between its structs, and return the name of its result."""
         stub = call.stub
-        if isinstance(stub, GatherStub):
-            source, index = names
-            return emit_gather_body(stub.plan, signature, self._target, body, source, index)
         return emit_body(
             stub.plan,
             signature,
@@ -177,6 +171,7 @@ class CallWriter:
             stub.accumulators,
             stub.loose,
             stub.unpacks,
+            names[-1],
         )
 
     def free(self, call: Call) -> str:

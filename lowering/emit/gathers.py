@@ -1,9 +1,9 @@
-"""Code of gathers: from structs of source and index registers to a struct of result registers."""
+"""Code of gathers: from registers of source and index to those of the result."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from triton_linear.lowering.emit.elements import packed_words, unpacked, width
 from triton_linear.lowering.emit.machines import machine_of
@@ -11,52 +11,44 @@ from triton_linear.lowering.emit.parts import Part, Parts, parts_of
 from triton_linear.lowering.emit.text import I32, I64, FunctionWriter, Signature
 from triton_linear.lowering.emit.words import linear_in_thread
 from triton_linear.lowering.gather.shuffles import lane_shift, segments_of
-from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import Columns, GatheredWord, GatherPlan
 from triton_linear.lowering.target.targets import Target
 
 
-def signature_of_gather(plan: GatherPlan, element: ElementType, index_element: ElementType) -> Signature:
-    """The signature of the code of `plan`."""
-    return Signature(element.llvm, plan.source_registers, len(plan.outputs), index_element.llvm)
-
-
-def emit_gather_body(
+def gathered(
     plan: GatherPlan,
     signature: Signature,
     target: Target,
     writer: FunctionWriter,
-    source: str,
+    register: Callable[[int], str],
     index: str,
-) -> str:
-    """Write the code of a gather; return the name of the struct of result registers."""
-    found = _Gather(plan, _Values(signature, target, writer, source, index)).results()
-    results = [found[number] for number in plan.outputs]
-    type_ = writer.type(signature.result)
-    result = writer.op(f"llvm.mlir.undef : {type_}")
-    for number, field in enumerate(results):
-        result = writer.op(f"llvm.insertvalue {field}, {result}[{number}] : {type_}")
-    return result
+) -> list[str]:
+    """Write the code of a gather; return the registers of its result.
+
+    register: writes a register of the source. index: the name of the struct of the index's registers.
+    """
+    found = _Gather(plan, _Values(signature, target, writer, register, index)).results()
+    return [found[number] for number in plan.outputs]
 
 
 class _Values:
     """Writes the operations that read the registers of a gather's operands."""
 
     def __init__(
-        self, signature: Signature, target: Target, writer: FunctionWriter, source: str, index: str
+        self,
+        signature: Signature,
+        target: Target,
+        writer: FunctionWriter,
+        register: Callable[[int], str],
+        index: str,
     ) -> None:
         self.signature, self.target, self.writer = signature, target, writer
-        self._source_type, self._index_type = writer.type(signature.source), writer.type(signature.index)
         self.machine = machine_of(target)
-        self._source, self._index = source, index
-
-    def register(self, number: int) -> str:
-        """A register of the source."""
-        return self.writer.once(f"llvm.extractvalue {self._source}[{number}] : {self._source_type}")
+        self._register, self._index, self._index_type = register, index, writer.type(signature.index)
 
     def packed(self, registers: Iterable[int]) -> Parts:
         """The word that packs these source registers."""
-        values = [self.register(number) for number in registers]
+        values = [self._register(number) for number in registers]
         return packed_words(self.writer, values, self.signature.element, None)
 
     def result(self, word: Parts) -> str:

@@ -52,6 +52,11 @@ class GatherPlan:
     scratch_bytes: int = 0
 
     @property
+    def destination_registers(self) -> int:
+        """Registers of the result, and of the index."""
+        return len(self.outputs)
+
+    @property
     def kept_lanes(self) -> int | None:
         """The bits of the lane read that are always those of the reading lane.
 

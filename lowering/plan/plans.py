@@ -15,8 +15,8 @@ from triton_linear.lowering.target.lanes import work
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
 from triton_linear.lowering.target.targets import Target
 
-FREE = "free"
-"""The kind of plans that convert nothing."""
+NOOP, FREE = "noop", "free"
+"""The kinds of plans that move nothing, and of plans that give garbage."""
 
 
 WIDEST_LOAD = 16
@@ -59,29 +59,26 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class NoOpPlan:
-    """Both layouts are the same map: nothing moves."""
-
-    kind: str = "noop"
-    scratch_bytes: int = 0
-
-    def summary(self) -> str:
-        """One line for people."""
-        return "no-op"
-
-
-@dataclass(frozen=True, slots=True)
 class RegisterPlan:
     """Destination register i is source register `sources[i]` of the same thread."""
 
     source_registers: int
     sources: tuple[int, ...]
-    kind: str = "registers"
     scratch_bytes: int = 0
+
+    @property
+    def kind(self) -> str:
+        """ "noop" if every register stays what it is, else "registers"."""
+        return NOOP if self.sources == tuple(range(self.source_registers)) else "registers"
+
+    @property
+    def destination_registers(self) -> int:
+        """Registers of the result."""
+        return len(self.sources)
 
     def summary(self) -> str:
         """One line for people."""
-        return f"registers: {len(self.sources)} renamed"
+        return "no-op" if self.kind == NOOP else f"registers: {len(self.sources)} renamed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +97,11 @@ class FreePlan:
     registers: tuple[FreeRegister, ...]
     kind: str = FREE
     scratch_bytes: int = 0
+
+    @property
+    def destination_registers(self) -> int:
+        """Registers of the result."""
+        return len(self.registers)
 
     def summary(self) -> str:
         """One line for people."""
@@ -232,6 +234,11 @@ class SharedPlan:
     after: ShufflePlan | None = None
 
     @property
+    def destination_registers(self) -> int:
+        """Registers of the result."""
+        return len(self.outputs)
+
+    @property
     def per_word(self) -> int:
         """Registers that are packed into a word."""
         return max(1, 4 // self.element_bytes)
@@ -289,7 +296,7 @@ def meets_warps(plan: object) -> bool:
     return isinstance(plan, SharedPlan) and plan.scope != "warp"
 
 
-Plan = NoOpPlan | RegisterPlan | ShufflePlan | SharedPlan | FreePlan
+Plan = RegisterPlan | ShufflePlan | SharedPlan | FreePlan
 
 
 @dataclass(frozen=True, slots=True)

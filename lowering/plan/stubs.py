@@ -8,37 +8,31 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
-GATHER_PREFIX = "__ll_gather_"
-"""Prefix of the names of gather stubs."""
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a gather goes by: numbers of the type `element` along dimension `axis` of the source, in the layout
+    of the result."""
+
+    axis: int
+    element: ElementType
 
 
 @dataclass(frozen=True, slots=True)
-class ConversionStub:
-    """A conversion from one layout to another. `accumulators`: the source may be accumulators in the registers
-    that `wgmma` wrote. `loose`: its bytes have a register each, as arithmetic leaves them.
-    `unpacks`: those of the result are to have one, as arithmetic takes them."""
+class Stub:
+    """A conversion from one layout to another, or, with an `index`, a gather.
+
+    accumulators: the source may be accumulators in the registers that `wgmma` wrote. loose: its bytes have a
+    register each, as arithmetic leaves them. unpacks: those of the result are to have one, as arithmetic takes
+    them.
+    """
 
     symbol: str
     source: LinearLayout
     destination: LinearLayout
     element: ElementType
-    plan: Plan
+    plan: Plan | GatherPlan
     accumulators: bool = False
     loose: bool = False
     unpacks: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GatherStub:
-    """A gather of a source by an index along an axis; the result has the layout of the index."""
-
-    symbol: str
-    source: LinearLayout
-    index: LinearLayout
-    axis: int
-    element: ElementType
-    index_element: ElementType
-    plan: GatherPlan
-
-
-Stub = ConversionStub | GatherStub
+    index: Index | None = None

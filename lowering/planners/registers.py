@@ -1,24 +1,12 @@
-"""Conversions inside a thread: nothing moves, or registers are renamed."""
+"""Conversions inside a thread: registers are renamed, if at all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from triton_linear.dialect import f2
-from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan, Rejected
+from triton_linear.lowering.plan.plans import RegisterPlan, Rejected
 from triton_linear.lowering.planners.conversion import Conversion, Reach
-
-
-def plan_noop(conv: Conversion) -> NoOpPlan | Rejected:
-    """A no-op if A = B, register by register; Triton then only changes the type of the value."""
-    if conv.src == conv.dst:
-        return NoOpPlan()
-    for name, bit, _ in conv.bits():
-        source: tuple[int, ...] = getattr(conv.src, name)
-        target: tuple[int, ...] = getattr(conv.dst, name)
-        if bit >= len(source) or source[bit] != target[bit]:
-            return Rejected("noop", f"{name}={1 << bit} differs between source and destination")
-    return Rejected("noop", "the source has more registers than the destination")
 
 
 def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:

@@ -1,6 +1,6 @@
 """The choice of a lowering: planners in order, and the cost model if several have a plan.
 
-A no-op or a renaming of registers is taken at once. Inside a warp, shuffles and shared memory compete by
+A renaming of registers is taken at once. Inside a warp, shuffles and shared memory compete by
 modelled clocks. A conversion inside a CTA can always use shared memory; one that crosses CTAs is Triton's.
 """
 
@@ -16,7 +16,6 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import (
     Cost,
     FreePlan,
-    NoOpPlan,
     Plan,
     RegisterPlan,
     Rejected,
@@ -26,7 +25,7 @@ from triton_linear.lowering.plan.plans import (
 from triton_linear.lowering.planners.bound import LowerBound, least_cost
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, conversion
 from triton_linear.lowering.planners.exchange import work_of_exchange
-from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.registers import plan_registers
 from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle, work_of_shuffles
 from triton_linear.lowering.target import limits
@@ -57,14 +56,12 @@ def select(
     if reason := misfit(src, dst, target):
         return Selection(None, Cost(), (Rejected("any", reason),))
     conv = conversion(src, dst)
-    rejected: list[Rejected] = []
-    for attempt in (plan_noop(conv), plan_registers(conv)):
-        if not isinstance(attempt, Rejected):
-            return Selection(attempt, cost(attempt, element, target), tuple(rejected))
-        rejected.append(attempt)
+    renamed = plan_registers(conv)
+    if not isinstance(renamed, Rejected):
+        return Selection(renamed, Cost(), ())
     least = least_cost(src, dst, element, target)
     ranked, refused = _ranked(_moving_plans(conv, element, situation, least), conv, element, situation)
-    rejected += refused
+    rejected = [renamed, *refused]
     if not ranked:
         return Selection(None, Cost(), tuple(rejected))
     (best_cost, best), *losers = ranked
@@ -98,10 +95,8 @@ def candidates(
         return ()
     conv = conversion(src, dst)
     limit = situation.scratch(1 << len(conv.src.warp))
-    at_once = [plan for plan in (plan_noop(conv), plan_registers(conv)) if not isinstance(plan, Rejected)]
-    plans = [planner(conv, element, target, limit) for planner in PLANNERS.values()]
-    found, _ = _ranked(plans, conv, element, situation)
-    return (*((cost(plan, element, target), plan) for plan in at_once), *found)
+    plans = [plan_registers(conv), *(planner(conv, element, target, limit) for planner in PLANNERS.values())]
+    return tuple(_ranked(plans, conv, element, situation)[0])
 
 
 def _ranked(
@@ -123,7 +118,7 @@ def _ranked(
 
 def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Cost:
     """The modelled cost of `plan`, with the latency of a CTA of `warps` warps."""
-    if isinstance(plan, NoOpPlan | RegisterPlan | FreePlan):
+    if isinstance(plan, RegisterPlan | FreePlan):
         return Cost()
     if isinstance(plan, ShufflePlan):
         return work_of_shuffles(plan, element, target).cost(target.costs, warps)

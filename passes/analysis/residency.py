@@ -22,7 +22,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.planners.conversion import conversion as between_layouts
-from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.registers import plan_registers
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.recurrence import carries_state
@@ -98,10 +98,8 @@ def _words_at_once(conversion: Operation, table: LayoutTable) -> int:
     types = conversion.operands[0].type, conversion.results[0].type
     words = [words_of(type_, table) for type_ in types]
     sides = table.both(*types)
-    if not isinstance(sides, str):
-        conv = between_layouts(*sides)
-        if any(not isinstance(found, Rejected) for found in (plan_noop(conv), plan_registers(conv))):
-            return max(words)
+    if not isinstance(sides, str) and not isinstance(plan_registers(between_layouts(*sides)), Rejected):
+        return max(words)
     return sum(words)
 
 

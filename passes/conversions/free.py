@@ -8,7 +8,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation, StringAttr, Type, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import Cost, FreePlan, NoOpPlan, Selection
+from triton_linear.lowering.plan.plans import Cost, FreePlan, RegisterPlan, Selection
 from triton_linear.lowering.planners.conversion import Hardware
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.passes.analysis.influence import deciding_values
@@ -60,7 +60,9 @@ class FreeConversions(Pass):
                 pass_.plans.keep(conversion, Selection(plan, Cost(), ()))
 
 
-def decide(conversion: Operation, deciding: frozenset[Value], table: LayoutTable) -> FreePlan | NoOpPlan | str:
+def decide(
+    conversion: Operation, deciding: frozenset[Value], table: LayoutTable
+) -> FreePlan | RegisterPlan | str:
     """What stands for a conversion in a kernel whose conversions are free, or why it stays as it is."""
     source, result = conversion.operands[0].type, conversion.results[0].type
     plan = plan_between(source, result, table)
@@ -71,15 +73,16 @@ def decide(conversion: Operation, deciding: frozenset[Value], table: LayoutTable
     return _DECIDES if conversion.results[0] in deciding else plan
 
 
-def plan_between(source: Type, result: Type, table: LayoutTable) -> FreePlan | NoOpPlan | str:
+def plan_between(source: Type, result: Type, table: LayoutTable) -> FreePlan | RegisterPlan | str:
     """The plan of a free conversion between two types, or why there is none."""
     known = table.both(source, result)
     if isinstance(known, str):
         return known
     try:
         element_type(str(source.element_type))
-        if Hardware.of(known[0]) == Hardware.of(known[1]):
-            return NoOpPlan()
+        if (held := Hardware.of(known[0])) == Hardware.of(known[1]):
+            count = 1 << len(held.register)
+            return RegisterPlan(count, tuple(range(count)))
     except ValueError as error:
         return str(error)
     return plan_free(*known)

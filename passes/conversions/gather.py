@@ -24,13 +24,14 @@ from triton_linear.lowering.gather.shuffles import plan_gather
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.plans import Cost, Rejected
-from triton_linear.lowering.plan.stubs import GATHER_PREFIX, GatherStub
+from triton_linear.lowering.plan.stubs import Index, Stub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.flow import maker
 from triton_linear.passes.analysis.partial import PartialCode
 from triton_linear.passes.conversions.declare import Declarations
+from triton_linear.passes.conversions.stubs import GATHER_PREFIX
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.building import made
@@ -285,12 +286,11 @@ class _Stubs:
             ll.INDEX_ELEMENT: StringAttr.get(names[1], gather.context),
             ll.INDEX: ll.layout_text(asked),
             ll.AXIS: f"{axis} : i32",
-            ll.GATHER: StringAttr.get(way.plan.kind, gather.context),
         }
         types = [source, index], result
         name = self.declarations.declare(GATHER_PREFIX, len(self.known), types, attributes, gather)
-        element, index_element = map(element_type, names)
-        self.plans.stubs[name] = GatherStub(name, held, asked, axis, element, index_element, way.plan)
+        element, number = map(element_type, names)
+        self.plans.stubs[name] = Stub(name, held, asked, element, way.plan, index=Index(axis, number))
         return name
 
 

@@ -10,7 +10,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, Operation, StringAttr, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan
-from triton_linear.lowering.plan.stubs import ConversionStub
+from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.loose import gives_loose_bytes, takes_loose_bytes
@@ -133,7 +133,7 @@ class _Stubs:
             name = self.known[key] = self.declared(conversion, registers)
             if plan is not None:
                 layouts = self.layout(source), self.layout(result)
-                self.plans.stubs[name] = ConversionStub(name, *layouts, element_of(source), plan, *registers)
+                self.plans.stubs[name] = Stub(name, *layouts, element_of(source), plan, *registers)
         return self.known[key]
 
     def declared(self, conversion: Operation, registers: Registers) -> str:

@@ -11,7 +11,7 @@ from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr,
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
 from triton_linear.lowering.plan.plans import (
-    NoOpPlan,
+    NOOP,
     Selection,
     meets_warps,
 )
@@ -95,7 +95,7 @@ class SelectLowering(Planning):
             decision = self.decide(conversion, situation, table, partial)
             if unordered and isinstance(decision, Selection) and decision.plan and decision.plan.scratch_bytes:
                 decision = UNORDERED.format(ctas)
-            if isinstance(decision, Selection) and decision.plan != NoOpPlan():
+            if isinstance(decision, Selection) and decision.plan and decision.plan.kind != NOOP:
                 if conversion in addresses and (unknown := _hand_on(conversion, axes)) is not None:
                     decision = _SEEN_THROUGH + unknown
                 elif conversion.operands[0] in signs:

@@ -11,22 +11,21 @@ from dataclasses import replace
 from typing import Final
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.gather.shuffles import plan_gather
-from triton_linear.lowering.plan.element import ElementType, element_type
+from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import FREE, FreePlan, Plan, Rejected, meets_warps
-from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
+from triton_linear.lowering.plan.stubs import Index, Stub
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.select import candidates, select
-from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.operations.names import FUNCTION
 
-CONVERSION_PREFIX = "__ll_cvt_"
+CONVERSION_PREFIX, GATHER_PREFIX = "__ll_cvt_", "__ll_gather_"
+"""What begins the names of stubs."""
 REGISTERS: Final = (ll.ACCUMULATORS, ll.LOOSE, ll.UNPACKS)
 """Unit attributes of a stub: its calls take accumulators of `wgmma`; they take, or give, bytes that have a
 register each."""
@@ -56,13 +55,10 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
 
 def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
-    if isinstance(stub, GatherStub):
-        reason = refuted_gather(stub.plan, stub.source, stub.index, stub.axis)
-    elif isinstance(stub.plan, FreePlan):  # gives garbage on purpose
-        reason = None
-    else:
-        reason = refuted(stub.plan, stub.source, stub.destination, stub.element, target)
-    if reason:
+    if isinstance(stub.plan, FreePlan):  # gives garbage on purpose
+        return
+    axis = None if stub.index is None else stub.index.axis
+    if reason := refuted(stub.plan, stub.source, stub.destination, stub.element, target, axis):
         raise StubError(f"stubs: the plan '{stub.plan.kind}' of @{stub.symbol} is not proved: {reason}")
 
 
@@ -71,7 +67,7 @@ def with_limit(stub: Stub, situation: Situation, *, all_warps: bool) -> Stub:
 
     `all_warps`: True if the new plan may use barriers of the whole CTA even if the stub's own plan does not.
     """
-    if isinstance(stub, GatherStub) or not stub.plan.scratch_bytes:
+    if not stub.plan.scratch_bytes:
         return stub
     plan = select(stub.source, stub.destination, stub.element, situation).plan
     if plan is None:
@@ -91,7 +87,12 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     element = element_type(attributes[ll.ELEMENT].value)
     source = ll.layout_from_attribute(attributes[ll.SOURCE])
     if ll.AXIS in attributes:
-        return _read_gather(op, name, source, element, target)
+        wanted, axis = ll.layout_from_attribute(attributes[ll.INDEX]), attributes[ll.AXIS].value
+        gather = plan_gather(source, wanted, axis, element, target)
+        if isinstance(gather, Rejected):
+            raise StubError(f"stubs: @{name} has no plan for {target.name}: {gather.reason}")
+        index = Index(axis, element_type(attributes[ll.INDEX_ELEMENT].value))
+        return Stub(name, source, wanted, element, gather, index=index)
     limit = attributes[ll.SCRATCH_LIMIT].value if ll.SCRATCH_LIMIT in attributes else None
     situation = Situation.on(target, limit)
     destination = ll.layout_from_attribute(attributes[ll.DESTINATION])
@@ -108,25 +109,5 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     if plan is None or plan.kind != recorded:
         found = "none" if plan is None else f"'{plan.kind}'"
         raise StubError(f"stubs: @{name} was planned as '{recorded}', {target.name} gives {found}")
-    registers = (each in attributes for each in REGISTERS)
-    return ConversionStub(name, source, destination, element, plan, *registers)
-
-
-def _read_gather(
-    op: Operation,
-    name: str,
-    source: LinearLayout,
-    element: ElementType,
-    target: Target,
-) -> GatherStub:
-    attributes = op.attributes
-    kind = attributes[ll.GATHER].value
-    index, axis = ll.layout_from_attribute(attributes[ll.INDEX]), attributes[ll.AXIS].value
-    plan = plan_gather(source, index, axis, element, target)
-    if isinstance(plan, Rejected):
-        raise StubError(f"stubs: @{name} has no plan for {target.name}: {plan.reason}")
-    if plan.kind != kind:
-        raise StubError(f"stubs: @{name} was planned as '{kind}', {target.name} gives '{plan.kind}'")
-    return GatherStub(
-        name, source, index, axis, element, element_type(attributes[ll.INDEX_ELEMENT].value), plan
-    )
+    accumulators, loose, unpacks = (each in attributes for each in REGISTERS)
+    return Stub(name, source, destination, element, plan, accumulators, loose, unpacks)

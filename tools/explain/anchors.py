@@ -12,9 +12,8 @@ from pathlib import Path
 
 from triton_linear.dialect.locations import library_position, user_position
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
-from triton_linear.lowering.plan.stubs import GATHER_PREFIX
 from triton_linear.passes.analysis.flow import handed_on, taken_by
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
+from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, GATHER_PREFIX
 from triton_linear.passes.operations.names import CONVERT, GATHER
 
 # For each operation that forces a layout, the reason in words.

@@ -21,7 +21,7 @@ from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.interpreter.verify_gather import verify_gather
-from triton_linear.lowering.plan.stubs import ConversionStub, GatherStub, Stub
+from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.tensor_memory import TensorSite
@@ -117,8 +117,8 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
     # If the calls are in a partition, the layouts have the partition's warps.
     warps = stub.source.in_dim_size(WARP) if stub.source.has_in_dim(WARP) else 1
     try:
-        if isinstance(stub, GatherStub):
-            sides = stub.source, stub.index, stub.axis, stub.element, stub.index_element
+        if (index := stub.index) is not None:
+            sides = stub.source, stub.destination, index.axis, stub.element, index.element
             return verify_gather(function, stub.symbol, *sides, target, warps)
         return verify_in_cluster(function, stub.source, stub.destination, stub.element, target, warps, scratch)
     except SimulationError as error:
@@ -137,7 +137,7 @@ def check(
         types = f"{short_type(one.source)} -> {short_encoding(one.destination)}"
         head = f"{short_place(one.location)}: {types}{' of partial results' if one.partials else ''}"
         stub = stubs.get(one.stub or "")
-        if isinstance(stub, ConversionStub):
+        if stub is not None:
             sides = stub.source, stub.destination, stub.element
             proved = refuted(stub.plan, *sides, compilation.target) is None
             checked.append(Checked(one, head, stub.plan.summary(), verdicts[stub.symbol], proved))

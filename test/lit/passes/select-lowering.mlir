@@ -26,10 +26,10 @@ tt.func @same_map(%x: tensor<8x32xf32, #rows>) -> tensor<8x32xf32, #renamed> {
   tt.return %0 : tensor<8x32xf32, #renamed>
 }
 
-// The rivals that come before in order of cost say which basis vector does not fit.
+// Nothing is cheaper, so that no rival says why it is not.
 // CHECK-LABEL: sym_name = "registers_change_places"
 // CHECK: "ttg.convert_layout"{{.*}}ll.plan = #ll.plan<"registers",
-// CHECK-SAME: ["noop: {{[^"]*}}register=1{{[^"]*}}"]>
+// CHECK-SAME: []>
 tt.func @registers_change_places(%x: tensor<8x32xf32, #rows>) -> tensor<8x32xf32, #turned> {
   %0 = ttg.convert_layout %x : tensor<8x32xf32, #rows> -> tensor<8x32xf32, #turned>
   tt.return %0 : tensor<8x32xf32, #turned>

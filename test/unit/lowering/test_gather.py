@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from gather_cases import TARGETS, Case, emit_gather, in_cluster, layout, random_gather
+from gather_cases import TARGETS, Case, in_cluster, layout, random_gather
 
-from triton_linear.lowering.emit.gathers import signature_of_gather
+from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.gather.costs import cost_of, is_warp_local, stock_cost
 from triton_linear.lowering.gather.shuffles import lane_shift, plan_gather, work_of_gather
 from triton_linear.lowering.interpreter.verify import Verdict
@@ -27,10 +27,10 @@ CUDA, HIP = target("cuda:90"), target("hip:gfx942")
 
 def run(case: Case, plan: GatherPlan, gpu: Target, seed: int = 0) -> Verdict:
     """What the code of a plan gives."""
-    signature = signature_of_gather(plan, case.element, case.index_element)
-    text = f"module {{\n{emit_gather(plan, signature, gpu)}}}\n"
+    signature = signature_of(plan, case.element, case.index_element)
+    text = f"module {{\n{emit(plan, signature, gpu)}}}\n"
     sides = case.src, case.index, case.axis, case.element, case.index_element
-    return verify_gather(text, "gather", *sides, gpu, case.warps, seed=seed)
+    return verify_gather(text, "conversion", *sides, gpu, case.warps, seed=seed)
 
 
 def planned(case: Case, gpu: Target) -> GatherPlan | Rejected:

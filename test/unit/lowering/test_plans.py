@@ -20,7 +20,7 @@ from triton_linear.lowering.planners import shuffle
 from triton_linear.lowering.planners.conversion import Hardware, Reach, between, conversion
 from triton_linear.lowering.planners.exchange import exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
-from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.registers import plan_registers
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle
@@ -39,7 +39,6 @@ def test_every_plan_of_random_pairs(name):
         conv = conversion(src, dst)
         limit = rng.choice((256, 4096, 1 << 20))
         plans = [
-            plan_noop(conv),
             plan_registers(conv),
             plan_shuffle(conv, element, machine),
             plan_warp_shared(conv, element, machine, limit),

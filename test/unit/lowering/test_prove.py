@@ -22,12 +22,12 @@ from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayo
 from triton_linear.lowering.emit.bodies import emit, signature_of
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import NoOpPlan, Plan, RegisterPlan, Rejected, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan.plans import Plan, RegisterPlan, Rejected, SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.conversion import Hardware, conversion
 from triton_linear.lowering.planners.exchange import exchange_plans
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.placement import Exchange
-from triton_linear.lowering.planners.registers import plan_noop, plan_registers
+from triton_linear.lowering.planners.registers import plan_registers
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle
@@ -48,7 +48,6 @@ def planned(src: LinearLayout, dst: LinearLayout, element: Any, machine: Any, li
     """What each planner makes of a pair."""
     conv = conversion(src, dst)
     found = [
-        plan_noop(conv),
         plan_registers(conv),
         plan_shuffle(conv, element, machine),
         plan_warp_shared(conv, element, machine, limit),
@@ -190,7 +189,6 @@ def test_the_place_is_named() -> None:
     turned = [[2], [1], *identity[2:]]
     dst = LinearLayout.from_bases([(REGISTER, []), (LANE, turned), (WARP, [[32]])], [("dim0", 64)])
     reason = "destination register 0 of lane 1 of warp 0 gets element (1,) instead of (2,)"
-    assert refuted(NoOpPlan(), src, dst, F32, CUDA) == reason
     assert refuted(RegisterPlan(1, (0,)), src, dst, F32, CUDA) == reason
     plan = plan_shuffle(conversion(src, dst), F32, CUDA)
     assert isinstance(plan, ShufflePlan) and refuted(plan, src, dst, F32, CUDA) is None

@@ -76,13 +76,12 @@ def test_each_planner_looks_at_a_conversion_once(name: str, monkeypatch: pytest.
 
         return count
 
-    for planner in ("plan_noop", "plan_registers"):
-        monkeypatch.setattr(selection, planner, counted(planner, getattr(selection, planner)))
+    monkeypatch.setattr(selection, "plan_registers", counted("plan_registers", selection.plan_registers))
     for planner, plan in selection.PLANNERS.items():
         monkeypatch.setitem(selection.PLANNERS, planner, counted(planner, plan))
     prepared, attempts = compiled(path_of(name))
     assert prepared.differs and attempts
-    assert {planner for planner, _ in calls} >= {"plan_noop", "plan_registers"}
+    assert "plan_registers" in {planner for planner, _ in calls}
     assert {key: count for key, count in calls.items() if count > 1} == {}
     # A process that has compiled the module knows all that it needs.
     before = calls.total()
@@ -92,13 +91,13 @@ def test_each_planner_looks_at_a_conversion_once(name: str, monkeypatch: pytest.
 
 def test_the_count_finds_a_conversion_that_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Hashable] = []
-    plan_noop = selection.plan_noop
+    plan_registers = selection.plan_registers
 
     def counted(conv: Any) -> Any:
         asked.append(question(sys._getframe(1)))
-        return plan_noop(conv)
+        return plan_registers(conv)
 
-    monkeypatch.setattr(selection, "plan_noop", counted)
+    monkeypatch.setattr(selection, "plan_registers", counted)
     for _ in range(2):
         selection.select.cache_clear()
         compiled(path_of("quant_cols-3"))

@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 54_400),
-    "lines of tests": (lambda: lines("test"), 45_010),
-    "words of documents": (words, 29_700),
+    "lines of source": (lambda: lines(*SOURCE), 54_350),
+    "lines of tests": (lambda: lines("test"), 44_840),
+    "words of documents": (words, 29_550),
     "fields of Policy": (lambda: len(thresholds()), 19),
 }
 

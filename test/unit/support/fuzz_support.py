@@ -10,7 +10,6 @@ import pytest
 from bench.fuzz.program import Add, Convert, Loop, Program
 from triton_linear.lowering.emit import calls
 from triton_linear.lowering.emit.text import FunctionWriter
-from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
 
@@ -19,8 +18,7 @@ def break_code(
     change: Callable[[str], str],
     change_plan: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> None:
-    """Let the code of each conversion be that of a changed plan, and its text be changed then; that of gathers
-    is changed as text."""
+    """Let the code of each conversion or gather be that of a changed plan, and its text be changed then."""
     emit_body, body = calls.emit_body, FunctionWriter.body
 
     def broken(plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
@@ -28,18 +26,6 @@ def break_code(
         return emit_body(change_plan(plan), signature, target, writer, *others)
 
     monkeypatch.setattr(calls, "emit_body", broken)
-    break_gathers(monkeypatch, change)
-
-
-def break_gathers(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str]) -> None:
-    """Let the text of each gather's code be changed."""
-    emit_gather_body, body = calls.emit_gather_body, FunctionWriter.body
-
-    def broken(plan: GatherPlan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
-        writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
-        return emit_gather_body(plan, signature, target, writer, *others)
-
-    monkeypatch.setattr(calls, "emit_gather_body", broken)
 
 
 def inside_warps(warps: int, region: int) -> Program:

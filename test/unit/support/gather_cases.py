@@ -6,28 +6,13 @@ import random
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.emit.gathers import emit_gather_body
-from triton_linear.lowering.emit.text import FunctionWriter, Signature
 from triton_linear.lowering.plan.element import ElementType, element_type
-from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.target.targets import Target
 
 TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
 ELEMENTS = ("i1", "i8", "f8E5M2", "f16", "bf16", "i32", "f32", "i64", "f64", "!tt.ptr<f32>")
 INDICES = ("i8", "i16", "i32", "i64")
 Vector = tuple[int, ...]
-
-
-def emit_gather(plan: GatherPlan, signature: Signature, target: Target, symbol: str = "gather") -> str:
-    """The gather as a function: `(source struct, index struct) -> result struct`.
-
-    Its body has the lines that a kernel gets.
-    """
-    writer = FunctionWriter()
-    result = emit_gather_body(plan, signature, target, writer, "%source", "%index")
-    writer.effect(f"llvm.return {result} : {signature.result}")
-    arguments = f"%source: {signature.source}, %index: {signature.index}"
-    return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import functools
 import random
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.plan.plans import NoOpPlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan.plans import Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.target.steps import Shuffle, Trade
 
 
@@ -51,8 +51,6 @@ def linear(columns, x: int) -> int:
 
 def run(plan: Plan, source: list[list[int]], lanes: int) -> list[list[int]]:
     """Destination registers by thread, from source registers by thread."""
-    if isinstance(plan, NoOpPlan):
-        return source
     if isinstance(plan, RegisterPlan):
         return [[registers[i] for i in plan.sources] for registers in source]
     for stage in plan.stages:

@@ -97,7 +97,7 @@ def fake_prepare(module: Any, options: Any, target: Any, *, seen: int | None = N
     """The module as it is, said to hold one conversion of ours."""
     from triton_linear.dialect.linear_layout import LinearLayout
     from triton_linear.lowering.plan.element import element_type
-    from triton_linear.lowering.plan.stubs import ConversionStub
+    from triton_linear.lowering.plan.stubs import Stub
     from triton_linear.passes import attempts
     from triton_linear.passes.framework.plans import DecidedConversion
     from triton_linear.passes.framework.run import PipelineRun
@@ -106,7 +106,7 @@ def fake_prepare(module: Any, options: Any, target: Any, *, seen: int | None = N
     layout = LinearLayout.identity_1d(32, "lane", "dim0")
     limit = options.scratch_limit
     plan: Any = FakePlan() if limit is None else FakePlan(limit)
-    stub = ConversionStub("stand_in", layout, layout, element_type("f32"), plan)
+    stub = Stub("stand_in", layout, layout, element_type("f32"), plan)
     found = DecidedConversion("here", "A", "B", plan.kind, plan.summary(), stub=stub.symbol)
     rewritten = Rewritten(PipelineRun.of_nothing(), {stub.symbol: stub}, (found,))
     return attempts.Prepared(module, target, options, rewritten, differs=True)

@@ -16,7 +16,6 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.examples.spec import gpu_target
-from triton_linear.lowering.plan.stubs import ConversionStub
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.analysis import residency
 from triton_linear.passes.analysis.accumulators import accumulators, changed_signs
@@ -208,7 +207,7 @@ def marked(module: Module) -> list[bool]:
     assert run_passes(module, passes, remarks=False).succeeded
     stubs = stubs_of(operations(module.operation), target("cuda:90"), Plans())
     called = [stubs[name] for name in re.findall(rf"callee = @({CONVERSION_PREFIX}\w+)", str(module.operation))]
-    return [isinstance(stub, ConversionStub) and stub.accumulators for stub in called]
+    return [stub.accumulators for stub in called]
 
 
 def test_only_calls_that_take_accumulators_have_such_stubs() -> None:

@@ -15,7 +15,7 @@ from wrong_orders import WRONG_ORDERS
 import triton_linear
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Module, operations
-from triton_linear.lowering.plan.plans import NoOpPlan, RegisterPlan
+from triton_linear.lowering.plan.plans import RegisterPlan
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
@@ -49,7 +49,7 @@ def crossing(module: Module) -> list[str]:
     for op in contracted(operations(module.operation)):
         source, wanted = (table.of(value.type) for value in (op.operands[0], op.results[0]))
         plan = select(source, wanted, element_of(op.operands[0].type), Situation.on(gpu)).plan  # type: ignore[arg-type]
-        if not isinstance(plan, NoOpPlan | RegisterPlan):
+        if not isinstance(plan, RegisterPlan):
             kinds.append(plan.kind if plan is not None else "none")
     return kinds
 

@@ -11,7 +11,7 @@ from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.lowering.plan.stubs import ConversionStub
+from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
@@ -29,12 +29,12 @@ COLUMNS = (
 SHAPE = (128, 64)
 
 
-def stub(element: str = "f32") -> ConversionStub:
+def stub(element: str = "f32") -> Stub:
     source, destination = (layout_of(text, SHAPE) for text in (ROWS, COLUMNS))
     type_ = element_type(element)
     plan = select(source, destination, type_, Situation.on(CUDA)).plan
     assert isinstance(plan, SharedPlan)
-    return ConversionStub("stub", source, destination, type_, plan)
+    return Stub("stub", source, destination, type_, plan)
 
 
 def test_less_scratch_is_taken_where_there_is_less() -> None:
