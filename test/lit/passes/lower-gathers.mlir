@@ -51,7 +51,7 @@ tt.func @before_conversions(%x: tensor<64x8xi8, #own>, %i: tensor<64x8xi32, #own
 }
 
 // CHECK: sym_name = "__ll_gather_0"
-// CHECK: }) {ll.axis = 1 : i32, ll.element = "f32", ll.gather = "gather", ll.index = #ll.layout<{{.*}}, ll.index_element = "i32", ll.source =
+// CHECK: }) {ll.axis = 1 : i32, ll.element = "f32", ll.index = #ll.layout<{{.*}}, ll.index_element = "i32", ll.source =
 // CHECK: sym_name = "__ll_gather_1"
 // CHECK-NOT: __ll_gather_2
 }
