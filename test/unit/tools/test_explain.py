@@ -82,7 +82,7 @@ def test_a_loop_and_its_anchors() -> None:
         assert (conversion.to_anchor.operation, conversion.to_anchor.line) == ("tt.store", store)
         assert "transposed" in conversion.advice
         assert conversion.kind in ("shuffle", "warp-shared")
-        assert "lane" in conversion.rejected[1]
+        assert "lane" in conversion.rejected[0]
 
 
 def reports() -> Iterator[tuple[str, str, ModuleReport]]:
