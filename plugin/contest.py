@@ -18,14 +18,14 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from triton_linear import contest_job
 from triton_linear.checked import check_launches, check_of, parameters
-from triton_linear.contest_job import FIRST, Answer
+from triton_linear.contest_job import FIRST, Answer, Surroundings
 from triton_linear.contests.events import Clock, driver_clock
 from triton_linear.contests.launches import STOCK, Entrant, Known, LaunchContest
 from triton_linear.contests.revisits import Revisits
@@ -162,6 +162,7 @@ class _Contest:
         self._clock = clock
         self._revisits = revisits
         self._workers = workers
+        self._surroundings = Surroundings.here()
         self._ends = 0
         self._failed = False
         self._left = list(CONTESTED)
@@ -201,7 +202,9 @@ class _Contest:
         if entry is not None and (ours := contest_job.found(kernel, key)) is not None:
             self._join(name, ours)
             return True
-        given = contest_job.job_of(kernel, self._options, key, asked, self._units, self._codes)
+        given = contest_job.job_of(
+            kernel, self._options, key, asked, self._units, self._codes, self._surroundings
+        )
         if isinstance(given, str):
             _log.debug("%s: no contest: %s", kernel.name, given)
             return False
@@ -233,33 +236,34 @@ class _Contest:
         kernel = self._stock()
         if kernel is None or self._failed:
             return
-        self._ours[name] = weakref.ref(ours)
         self._codes |= contest_job.digests_of(ours)
-        holder = self._place.kernel() or kernel
-        setattr(holder, _OTHER, (*getattr(holder, _OTHER, ()), ours))
         with self._beginning:
-            if isinstance(kernel._run, LaunchContest) and kernel._run.runs:
-                kernel._run.enter(Entrant(name, ours, check_of(ours)))
-            else:
+            self._ours = {**self._ours, name: weakref.ref(ours)}
+            run = kernel._run
+            if not isinstance(run, LaunchContest):
                 self._begin()
+            else:
+                setattr(kernel, _OTHER, (*getattr(kernel, _OTHER, ()), ours))
+                run.enter(Entrant(name, ours, check_of(ours)))  # or some time later, if the contest just ends
 
     def _begin(self) -> None:
         """Have launches take turns from here on. Requires: this thread holds `_beginning`."""
         kernel, now, found = self._stock(), self._place.kernel(), self._entrants()
-        if kernel is None or not found:
-            return
+        if kernel is None or not found or not any(now is each for each in (kernel, *found.values())):
+            return  # the program no longer has it there
         launcher = kernel._run
 
-        def over(winner: str, failed: bool) -> None:
+        def over(winner: str, failed: Collection[str]) -> None:
+            self._ours = {name: ref for name, ref in self._ours.items() if name not in failed}
+            self._failed = not self._ours
             self._end(launcher, winner)
-            self._failed = failed
-            if not failed:
+            if not self._failed:
                 self._revisits.add(self._ends, self._again)
                 self._ends += 1
 
         entrants = [Entrant(name, ours, check_of(ours)) for name, ours in found.items()]
         contest = LaunchContest(launcher, entrants, self._clock, self._decided, over, self._known, self._winner)
-        self._put(kernel, now or kernel, found.values())
+        self._put(kernel, now, found.values())
         kernel._run = contest
         _running.add(contest)
 
@@ -280,11 +284,11 @@ class _Contest:
         kernel, found = self._stock(), self._entrants()
         if kernel is None:
             return
-        kernel._run = launcher
         ours = found.get(winner)
         if ours is not None and self._place.kernel() is kernel:
             check_launches(ours, self._stock)
             self._put(ours, kernel, found.values())
+        kernel._run = launcher
         if winner != self._winner:  # another contest of the kernel may end alike
             _won[winner] += 1
             if self._winner:
@@ -297,8 +301,8 @@ class _Contest:
 
     def _again(self) -> None:
         """Begin once more, if the program still has the kernel, with those that have not taken part yet."""
-        kernel, now = self._stock(), self._place.kernel()
-        if kernel is None or not (now is kernel or any(now is ref() for ref in self._ours.values())):
+        kernel = self._stock()
+        if kernel is None or self._failed:
             return
         with self._beginning:
             if not isinstance(kernel._run, LaunchContest):
@@ -322,8 +326,12 @@ class _Contest:
     def _keep(self, known: Mapping[int, Known]) -> None:
         if any(map(os.environ.get, _TRACERS)):
             return  # what takes part in each launch is in its time
-        found = {**self._read(), **known}.items()
-        store.write(self._winners, {str(size): {"winner": x.winner, "met": sorted(x.met)} for size, x in found})
+        found = self._read()
+        for size, each in known.items():
+            if size not in found or len(each.met) >= len(found[size].met):  # other processes find winners too
+                found[size] = each
+        entry = {str(size): {"winner": x.winner, "met": sorted(x.met)} for size, x in found.items()}
+        store.write(self._winners, entry)
 
 
 _TRACERS = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "ROCP_TOOL_LIB")

@@ -166,10 +166,12 @@ def job_of(
     setting: Options,
     units: UnitArguments = NO_UNITS,
     codes: Iterable[str] = (),
+    surroundings: Surroundings | str | None = None,
 ) -> Job | str:
     """The job for our version of a kernel of stock Triton's (`CompiledKernel`); or why a worker cannot do it.
-    options: those of the backend. codes: `digests_of` other versions."""
-    surroundings = Surroundings.here()
+    options: those of the backend. codes: `digests_of` other versions. surroundings: those in which stock
+    Triton's was compiled; None: the present ones."""
+    surroundings = surroundings or Surroundings.here()
     if isinstance(surroundings, str):
         return surroundings
     metadata = kernel.metadata._asdict()

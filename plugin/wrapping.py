@@ -81,7 +81,6 @@ def _wrapped(
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
     if "ptx" not in stages and not ("amdgcn" in stages and setting.options.occupancy):
         return {"llir": stage}
-    from triton_linear.ptxas.fences import with_known_fences
     from triton_linear.ptxas.registers import Assembler, user_controls_registers
     from triton_linear.ptxas.spills import Scratch, Spills
 
@@ -98,13 +97,9 @@ def _wrapped(
         stage.finishes_later = True
         scratch = Scratch(stages["amdgcn"])
         return {"llir": stage, "amdgcn": Spills(lambda _: scratch, stage, is_ours, fails).text}
-    stock_ptx, stock_cubin = stages["ptx"], stages.get("cubin")
-
-    def ptx(src: object, metadata: Metadata) -> object:
-        return with_known_fences(stock_ptx(src, metadata))
-
+    ptx, stock_cubin = stages["ptx"], stages.get("cubin")
     if stock_cubin is None or not setting.options.occupancy or user_controls_registers(options):
-        return {"llir": stage, "ptx": ptx}
+        return {"llir": stage}
 
     def gpu() -> Target:
         from triton_linear.lowering.target import targets
@@ -117,7 +112,7 @@ def _wrapped(
 
     def assembly(own: bool) -> Assembler:
         if not own:
-            return Assembler(stock_ptx, stock_cubin)
+            return Assembler(ptx, stock_cubin)
         return Assembler(
             ptx,
             stock_cubin,

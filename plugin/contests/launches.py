@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import index
 from typing import Any, Final
 
@@ -67,14 +67,14 @@ class LaunchContest:
     launches have sizes whose winner is the same, the contest is over. If sizes have different winners, it
     goes on: each launch goes to the winner of its size, and a size that is new is measured first.
 
-    Where a graph is captured while its size is not decided, and where launches are not timed, `last` is
-    launched; where a profiler has hooks, stock Triton's kernel, and where an entrant does not take the
-    arguments.
+    Launches that are not timed, such as those that a graph captures, are of the winner so far, else of `last`;
+    where a profiler has hooks, or a kernel does not take the arguments, of stock Triton's kernel. A kernel that
+    cannot be loaded or launched takes no part any more.
 
     stock: Triton's launcher of its kernel. entrants: the other kernels. known: what is known already, by size.
     last: the name of the winner of an earlier contest of these kernels, or "". decided: called with what is
     known when that has become more, and with the speedups. over: called once, when launches should no longer
-    come here, with the name of the winner, and whether something has failed.
+    come here, with the name of the winner, and the names of those that failed.
     """
 
     def __init__(
@@ -83,17 +83,18 @@ class LaunchContest:
         entrants: Sequence[Entrant],
         clock: Clock,
         decided: Callable[[Mapping[int, Known], Mapping[int, float]], None],
-        over: Callable[[str, bool], None],
+        over: Callable[[str, Collection[str]], None],
         known: Mapping[int, Known] | None = None,
         last: str = "",
     ) -> None:
         self._stock = stock
         self._kernels: list[Any] = [None]
         self._names = [STOCK]
-        self._checks: list[Callable[[Sequence[Any]], bool]] = []
-        self._loaded: dict[int, Loaded] = {}
+        self._takes: list[Callable[[Sequence[Any]], bool] | None] = [None]
+        self._loaded: dict[int, Loaded | None] = {}  # None: it failed
         self._standings: dict[int, Standing] = {}
         self._alone = threading.Lock()
+        self._ended = False
         for entrant in entrants:
             self.enter(entrant)
         self._last = self._names.index(last) if last in self._names else 0
@@ -106,14 +107,13 @@ class LaunchContest:
         self._waiting: deque[tuple[Standing, Verdict, int, Interval]] = deque()
         self._free: list[Interval] = []
         self._untimed = 0
-        self._ended = False
 
     def enter(self, entrant: Entrant) -> None:
-        """Have another kernel take part from here on."""
-        if entrant.takes is not None:
-            self._checks.append(entrant.takes)
-        self._kernels.append(entrant.kernel)
-        self._names.append(entrant.name)  # from here on it is challenged for
+        """Have another kernel take part from here on, if the contest has not ended."""
+        with self._alone:
+            self._takes.append(entrant.takes)
+            self._kernels.append(entrant.kernel)
+            self._names.append(entrant.name)  # from here on it is challenged for
 
     @property
     def runs(self) -> bool:
@@ -139,22 +139,24 @@ class LaunchContest:
             or not size
             or (enter is not None and getattr(enter, "calls", True))
             or (leave is not None and getattr(leave, "calls", True))
-            or (self._checks and not all(takes(rest) for takes in self._checks))
         ):
             return self._stock(x, y, z, stream, function, packed, *rest)
-        standing = self._standings.get(size) or self._standings.setdefault(size, Standing(self._names))
+        standing = self._standings.get(size) or self._standings.setdefault(size, self._begun_standing())
         standing.launches += 1
         self._count += 1
         if not self._count % _ASKED_EVERY:
             self._collect()
-        duel, interval, turn = standing.duel, None, 0
-        if duel is None:
-            number = standing.holder
-        elif (interval := self._begun(stream, standing.least < _LONG, duel)) is None:
-            number = self._last
-        else:
-            turn, number = duel.next_turn()
-        found = (self._loaded.get(number) or self._load(number)) if number else None
+        duel, interval, turn, number = standing.duel, None, 0, standing.holder
+        if duel is not None:
+            if not (self._fits(duel.holder, rest) and self._fits(duel.challenger, rest)):
+                standing.refused += 1
+            elif (interval := self._begun(stream, standing.least < _LONG, duel)) is not None:
+                turn, number = duel.next_turn()
+            else:
+                number = number or self._last
+        found = None
+        if number and (interval is not None or self._fits(number, rest)):
+            found = self._loaded.get(number) or self._load(number)
         if found is None:
             result = self._stock(x, y, z, stream, function, packed, *rest)
         else:
@@ -162,7 +164,7 @@ class LaunchContest:
             try:
                 result = run(x, y, z, stream, own, its, *rest)
             except RuntimeError as error:  # what Triton raises if the driver does not take a launch
-                self._give_up(error)
+                self._drop(number, error)
                 return self._stock(x, y, z, stream, function, packed, *rest)
         if interval is not None and duel is not None:
             try:
@@ -172,6 +174,18 @@ class LaunchContest:
                 self._give_up(error)
         return result
 
+    def _fits(self, number: int, rest: Sequence[Any]) -> bool:
+        """True if a kernel takes the arguments of a launch."""
+        takes = self._takes[number]
+        return takes is None or takes(rest)
+
+    def _begun_standing(self) -> Standing:
+        """That of a size which is new: what failed takes no part."""
+        return Standing(self._names, STOCK, (STOCK, *self._failed()))
+
+    def _failed(self) -> list[str]:
+        return [self._names[number] for number, found in list(self._loaded.items()) if found is None]
+
     def _load(self, number: int) -> Loaded | None:
         """A kernel beside stock Triton's; None while another thread loads one, or if it cannot be loaded."""
         if number in self._loaded or self._ended or not self._alone.acquire(blocking=False):
@@ -180,11 +194,13 @@ class LaunchContest:
             kernel = self._kernels[number]
             with self._clock.relaxed():
                 run = kernel.run  # the driver loads it
+                if kernel.function is None:  # it has failed before
+                    raise RuntimeError("the driver does not load it")
                 if not self._loaded:
                     self._free = self._clock.free()
                 self._loaded[number] = run, kernel.function, kernel.packed_metadata
         except Exception as error:
-            self._give_up(error)
+            self._drop(number, error)
         finally:
             self._alone.release()
         return self._loaded.get(number)
@@ -230,26 +246,41 @@ class LaunchContest:
     def _judge(self) -> None:
         standings = dict(self._standings)
         ended = [standing.judge() for standing in standings.values()]
+        failed = self._failed()
         if any(ended):
+            met = {size: tuple(each.met.difference(failed)) for size, each in standings.items()}
             self._decided(
-                {size: Known(self._names[each.holder], tuple(each.met)) for size, each in standings.items()},
+                {size: Known(self._names[each.holder], met[size]) for size, each in standings.items()},
                 {size: each.speedup for size, each in standings.items() if each.speedup is not None},
             )
         won = Counter[int]()
         for each in standings.values():
-            if each.duel is None:
-                won[each.holder] += each.launches
+            won[each.holder] += each.launches if each.duel is None else each.refused
         for number, launches in won.items():
             if self._count >= _LEAST and launches >= _DECIDED * self._count and not self._ended:
                 self._ended = True
-                self._free.extend(interval for *_, interval in self._waiting)
-                self._waiting.clear()
-                self._over(self._names[number], False)
+                while self._waiting:
+                    self._free.append(self._waiting.popleft()[-1])
+                self._over(self._names[number], failed)
+
+    def _drop(self, number: int, error: Exception) -> None:
+        """Have a kernel that failed take no part any more; if there is no other of ours, end the contest."""
+        self._loaded[number] = None
+        if len(self._failed()) == len(self._names) - 1:
+            self._give_up(error)
+            return
+        _log.warning("a contest goes on without '%s': %s", self._names[number], _said(error))
+        for standing in list(self._standings.values()):
+            standing.drop(number)
 
     def _give_up(self, error: Exception) -> None:
         """End the contest with stock Triton's kernel."""
-        said = f"{type(error).__name__}: {error}"  # not the error, whose frames refer to kernels
         if not self._ended:
             self._ended = True
-            _log.warning("a contest ends with stock Triton's kernel: %s", said)
-            self._over(STOCK, True)
+            _log.warning("a contest ends with stock Triton's kernel: %s", _said(error))
+            self._over(STOCK, self._names[1:])
+
+
+def _said(error: Exception) -> str:
+    """What is logged: not the error itself, whose frames refer to kernels."""
+    return f"{type(error).__name__}: {error}"

@@ -30,8 +30,9 @@ from typing import Final
 
 LOOKS: Final = (8, 12, 16, 24, 32, 48, 64)
 SURE: Final = 4.0
-"""Standard errors from zero. Of kernels that are 2 % slower, with 5 % of noise and one launch in 50 taking up
-to ten times as long, none of 500 wins (simulated); where every fourth launch takes 30 % longer, 1 in 25."""
+"""Standard errors from zero. In one such test, of kernels that are 2 % slower, with 5 % of noise and one launch
+in 50 taking up to ten times as long, none of 500 wins (simulated); where every fourth launch takes 30 % longer,
+1 in 25."""
 WITHIN: Final = 2.0
 EQUAL: Final = 0.005
 """Half a percent: less is not worth another launch."""
@@ -131,7 +132,8 @@ class Standing:
     holder: the number of the kernel in the list. duel: the test under way; None: all have been compared.
     speedup: the time of the first divided by the holder's, or by that of the fastest challenger while the first
     still holds the place; None if that is not known. launches: counted by whoever launches, timed or not.
-    least: the shortest time of a turn; 0 before there is one.
+    refused: those of a duel whose arguments one of both does not take. least: the shortest time of a turn; 0
+    before there is one.
 
     >>> names = ["stock", "one", "two"]
     >>> standing = Standing(names)
@@ -149,7 +151,7 @@ class Standing:
         self.holder = names.index(winner) if known else 0
         self.met = {names[self.holder], *(met if known else ())}
         self.speedup: float | None = None
-        self.launches = 0
+        self.launches = self.refused = 0
         self.least = 0.0
         self.duel: Verdict | None = None
         self.challenge()
@@ -166,6 +168,15 @@ class Standing:
         self.least = min(self.least, time) if self.least else time
         duel.add(turn, time)
 
+    def drop(self, number: int) -> None:
+        """Have a kernel that failed take no part."""
+        self.met.add(self._names[number])
+        if self.holder == number:
+            self.holder = 0
+        if self.duel is not None and number in (self.duel.holder, self.duel.challenger):
+            self.duel = None
+        self.challenge()
+
     def judge(self) -> bool:
         """End the duel and begin the next one, if its test has a winner. True if one has ended."""
         duel = self.duel
@@ -178,6 +189,6 @@ class Standing:
             self.speedup *= duel.speedup
         self.holder = duel.winner
         self.met.add(self._names[duel.challenger])
-        self.duel = None
+        self.duel, self.refused = None, 0
         self.challenge()
         return True

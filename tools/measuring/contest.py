@@ -321,5 +321,5 @@ def compiled_variant(kernel: Any, name: str) -> CompiledVariant:
 def import_all() -> None:
     """Import the modules that every compile needs, once for all processes that are forked from this one."""
     with contextlib.suppress(ImportError):  # each compile reports it
-        for name in ("stage", "passes.attempts", "ptxas.fences", "ptxas.registers", "ptxas.spills"):
+        for name in ("stage", "passes.attempts", "ptxas.registers", "ptxas.spills"):
             importlib.import_module(f"triton_linear.{name}")

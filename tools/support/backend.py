@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from triton_linear.lowering.emit.marks import without_marks
-from triton_linear.ptxas.fences import with_known_fences
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 
 STAGES = {"nvidia": ("llvm", "llvmir", "ptx", "cubin"), "amd": ("llvm", "llvmir", "amdgcn", "hsaco")}
@@ -143,8 +142,7 @@ def lower(module: Any, target: str, last: str) -> Lowered:
             break
         source = lowered.stages[before]
         with diagnosed(stage):
-            made = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
-            lowered.stages[stage] = with_known_fences(made)
+            lowered.stages[stage] = getattr(backend, f"make_{stage}")(source, lowered.metadata, *arguments)
     return lowered
 
 

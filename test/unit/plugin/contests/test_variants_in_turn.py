@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 import pytest
-from autotune_support import LaunchingDriver, gpu
+from autotune_support import LaunchingDriver, gpu, transposed
 from contests_support import WORKERS, Beside, SimulatedClock, installed, later_process, launch
 
 import triton_linear
 from triton_linear import contest
 from triton_linear.contests.launches import LaunchContest
+from triton_linear.contests.revisits import Revisits
 
 __all__ = ["gpu", "installed"]
 pytestmark = pytest.mark.usefixtures("installed")
@@ -43,6 +45,112 @@ class Variants:
         self.gpu.launched.clear()
         launch(times=times)
         return [self.number(code) for code in self.gpu.launched]
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Two variants; the revisits that are asked for."""
+    monkeypatch.setattr(sys.modules[__name__], "VARIANTS", ("ours", "lower"))
+    asked: list[Any] = []
+    monkeypatch.setattr(Revisits, "add", lambda self, number, again: asked.append(again))
+    return asked
+
+
+def refuses(rest: Any) -> bool:
+    return False
+
+
+def in_use() -> Any:
+    (kernel,) = transposed.device_caches[0][0].values()
+    return kernel
+
+
+@pytest.mark.parametrize("fails", ["load", "resources", "launch"])
+def test_a_challenger_that_fails_leaves_the_winner(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, two: list[Any], fails: str
+) -> None:
+    variants = Variants(gpu, monkeypatch, [4.0, 1.0, 0.5])
+    variants.beside.wait()
+    assert variants.launched(100)[-1] == 1
+    load, known = gpu.load_binary, list(variants.codes)
+
+    def loading(name: str, code: bytes, *rest: Any) -> Any:
+        if code not in known and fails == "load":
+            raise RuntimeError("out of memory")
+        loaded = load(name, code, *rest)
+        return loaded if code in known else (*loaded[:4], 1)  # more threads than the GPU has
+
+    if fails != "launch":
+        monkeypatch.setattr(gpu, "load_binary", loading)
+    variants.beside.wait()
+    if fails == "launch":
+        variants.launched(2)
+        _, own, its = in_use()._run._loaded[2]
+
+        def refusing(*given: Any) -> None:
+            raise RuntimeError("the driver does not take it")
+
+        in_use()._run._loaded[2] = refusing, own, its
+    for _ in range(2):
+        numbers = variants.launched(100)
+        assert set(numbers) <= {0, 1} and set(numbers[8:]) == {1} and len(numbers) == 100
+        assert not isinstance(in_use()._run, LaunchContest)
+        two.pop()()  # once more, some time later
+
+
+def test_launches_that_the_challenger_does_not_take_are_the_winners(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, two: list[Any]
+) -> None:
+    variants = Variants(gpu, monkeypatch, [4.0, 1.0, 0.5])
+    variants.beside.wait()
+    assert variants.launched(100)[-1] == 1
+    known = list(variants.codes)
+    monkeypatch.setattr(contest, "check_of", lambda kernel: None if kernel.kernel in known else refuses)
+    variants.beside.wait()
+    assert set(variants.launched(200)) == {1} and not isinstance(in_use()._run, LaunchContest)
+
+
+def test_a_graph_gets_the_winner_so_far(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, two: list[Any]
+) -> None:
+    variants = Variants(gpu, monkeypatch, [4.0, 1.0, 0.5])
+    for _ in VARIANTS:
+        variants.beside.wait()
+    variants.launched(48)
+    variants.clock.capturing = True
+    assert set(variants.launched(10)) == {1}
+
+
+def test_a_kernel_that_is_no_longer_in_use_stays_so(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program has it, and Triton's cache another one, whose contest is over."""
+    monkeypatch.setattr(sys.modules[__name__], "VARIANTS", ("ours",))
+    answered, late = contest._Contest._answered, list[Any]()
+    monkeypatch.setattr(contest._Contest, "_answered", lambda *given: late.append(given))
+    variants = Variants(gpu, monkeypatch, [4.0, 1.0, 0.5])
+    held = in_use()
+    variants.beside.wait()
+    monkeypatch.setattr(contest._Contest, "_answered", answered)
+    transposed.device_caches.clear()
+    launch()
+    now = in_use()
+    answered(*late[0])
+    assert in_use() is now is not held and not isinstance(held._run, LaunchContest)
+
+
+def test_all_variants_are_compiled_as_stock_tritons_kernel_was(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, two: list[Any]
+) -> None:
+    jobs = list[Any]()
+    submit = WORKERS.submit
+    monkeypatch.setattr(WORKERS, "submit", lambda job, then: (jobs.append(job), submit(job, then)))
+    monkeypatch.setenv("DISABLE_PTXAS_OPT", "1")
+    variants = Variants(gpu, monkeypatch, [4.0, 1.0, 0.5])
+    monkeypatch.setenv("DISABLE_PTXAS_OPT", "0")
+    for _ in VARIANTS:
+        variants.beside.wait()
+    assert [job.surroundings.environment["DISABLE_PTXAS_OPT"] for job in jobs] == ["1", "1"]
 
 
 def test_each_variant_challenges_the_winner(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
