@@ -53,7 +53,7 @@ FREE = "free"
 class ReportedConversion:
     """One conversion: its source location, layouts, lowering, and a detail of that lowering.
 
-    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared"),
+    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared"),
     and `detail` is the plan's one-line summary. It is "triton" if no plan was found; `detail` is
     then the reason. It is "noop" if nothing moves. It is "free" if the conversion was omitted to measure the
     kernel without it: its result is garbage. Two kinds of conversions are not in the kernel that Triton made:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport
 
-KINDS = ("noop", "registers", "shuffle", "warp-shared", "cta-shared", "cluster-shared", "shared", "stock")
+KINDS = ("noop", "registers", "shuffle", "warp-shared", "cta-shared", "shared", "stock")
 SUMS = ("wavefronts", "shuffles", "barriers", "bytes", "wrong", "races")
 OTHERS = ("accesses", "conflicts", "reductions")
 """Accesses to shared memory, their wavefronts above the minimum, reductions and scans."""

@@ -33,7 +33,6 @@ _COLOURS = {
     "shuffle": "cyan",
     "warp-shared": "yellow",
     "cta-shared": "red",
-    "cluster-shared": "red",
     "stock": "magenta",
 }
 _OUTCOMES = {FASTER: "green", SLOWER: "red", UNKNOWN: "yellow"}
