@@ -194,9 +194,7 @@ class LaunchContest:
             kernel = self._kernels[number]
             with self._clock.relaxed():
                 run = kernel.run  # the driver loads it
-                if kernel.function is None:  # it has failed before
-                    raise RuntimeError("the driver does not load it")
-                if not self._loaded:
+                if not any(self._loaded.values()):
                     self._free = self._clock.free()
                 self._loaded[number] = run, kernel.function, kernel.packed_metadata
         except Exception as error:
