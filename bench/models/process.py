@@ -101,6 +101,8 @@ def start(place: Place) -> dict[str, Any]:
     from torch._inductor import config
 
     config.use_static_cuda_launcher = False
+    # Inductor measures whether to pad matrix products: two processes may answer otherwise, with other kernels.
+    config.shape_padding = False
     if place.plugin is not None:
         _install(place.plugin, place.folder)
     _state = State(place)

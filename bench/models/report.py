@@ -283,7 +283,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         "with its 95 % interval; above 1 the plugin is faster. **free**: each process runs the "
         "configurations that its autotuner chose. **equal**: the plugin's kernels run in those that stock "
         "Triton's process chose. A step is all that the GPU does, in training forward, loss and backward; "
-        "the rest are kernels that Triton does not compile, the same in both. Results are compared tensor "
+        "the rest are kernels that Triton does not compile, the same in both: Inductor pads no matrix product, "
+        "for it may decide otherwise in each process. Results are compared tensor "
         "by tensor: identical bits; varies, as stock Triton's own do from step to step; within tolerance, "
         "the norm of the difference over that of the tensor.",
         "",

@@ -45,6 +45,8 @@ SHORTEST = 75.0
 """Seconds that a case takes at least: none is begun that cannot end."""
 GRACE = 10.0
 """Seconds of the budget that are kept for the end."""
+LONGEST = 86_400.0
+"""The budget of a run that names none."""
 STEP_MS, MOST_STEPS = 60.0, 8
 """A round of one way takes about so long."""
 
@@ -193,7 +195,7 @@ def execute(options: argparse.Namespace, cases: Sequence[Case]) -> dict[str, Any
     """The report of a run, written after every case."""
     run = Run(lambda report: write(report, options.output), options.budget)
     begun = time.monotonic()
-    until = begun + options.budget - GRACE if options.budget else math.inf
+    until = begun + (options.budget or LONGEST) - GRACE
     waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
     for case in cases:
         waiting.put(case)
