@@ -61,14 +61,13 @@ GATHER = "ll.gather"
 WIDENED = "ll.widened"
 EARLY = "ll.early"
 AWAITED = "ll.awaited"
-ARRANGED = "ll.arranged"
 SPLIT = "ll.split"
 DEFERRED = "ll.deferred"
 PARTIALS = "ll.partials"
 AGREE = "ll.agree"
 OWN = "ll.own"
 
-CHANGES = (AWAITED, ARRANGED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, EARLY)
+CHANGES = (AWAITED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, EARLY)
 """Attributes that passes leave on a module if they change more than its conversions and gathers."""
 
 DEFINITION = """

@@ -21,7 +21,6 @@ class PipelineOptions:
     exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
     distinct: loads may move in front of what a kernel writes by another argument, where the module says so
     (`ll.early`): each launch has to be checked (`Writes.passed`).
-    arranged: give shared memory another order and swizzle if that is cheaper; needs `assign` and `lower`.
     free: for measuring: conversions of floats cost nothing and give garbage; no other pass runs.
     without: for measuring: the name of a pass to leave out.
     """
@@ -32,7 +31,6 @@ class PipelineOptions:
     scratch_limit: int | None = None
     exact: bool = False
     distinct: bool = True
-    arranged: bool = True
     free: bool = False
     without: str = ""
     layouts: bool = True
@@ -48,17 +46,12 @@ class PipelineOptions:
         wanted = self.reductions and self.without != "linear-split-reductions"
         return wanted and self.lower and not self.free
 
-    @property
-    def arranges_memory(self) -> bool:
-        """True if shared memory may be laid out anew."""
-        return self.arranged and self.assign and self.lower and not self.free
-
     def keeping_layouts(self) -> PipelineOptions:
         """These options without the passes that change layouts or make tensors in other layouts: conversions,
         gathers and fixes remain.
 
         >>> kept = PipelineOptions().keeping_layouts()
-        >>> kept.assign, kept.reductions, kept.arranged
-        (False, False, False)
+        >>> kept.assign, kept.reductions
+        (False, False)
         """
-        return replace(self, assign=False, reductions=False, arranged=False)
+        return replace(self, assign=False, reductions=False)

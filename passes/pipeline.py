@@ -35,7 +35,6 @@ from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions, spares_memory
 from triton_linear.passes.scheduling.load_ahead import LoadAhead
 from triton_linear.passes.scheduling.load_early import LoadEarly
-from triton_linear.passes.staging.arrange import ArrangeMemory
 from triton_linear.passes.widening.widen import WidenAccesses
 
 
@@ -52,8 +51,6 @@ def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
         passes.append(DeferReductions(exact))
     if options.chooses_layouts and not exact:  # it changes the order in which a dot adds its products
         passes.append(PermuteContraction(target, limit))
-    if options.arranges_memory:
-        passes.append(ArrangeMemory(target))
     if options.chooses_layouts:
         passes.append(
             AssignLayouts(

@@ -16,11 +16,9 @@ from triton_linear.passes.reductions.defer import DeferReductions
 from triton_linear.passes.reductions.split_reductions import SplitReductions
 from triton_linear.passes.scheduling.load_ahead import LoadAhead
 from triton_linear.passes.scheduling.load_early import LoadEarly
-from triton_linear.passes.staging.arrange import ArrangeMemory
 from triton_linear.passes.widening.widen import WidenAccesses
 
 PASSES: Mapping[str, type[Pass]] = {
-    "linear-arrange-memory": ArrangeMemory,
     "linear-assign-layouts": AssignLayouts,
     "linear-await-operands": AwaitOperands,
     "linear-defer-reductions": DeferReductions,

@@ -35,8 +35,8 @@ def screened(
     """The part of `options` that can change a module with these operations; None if nothing can.
 
     Choosing layouts can save conversions and gathers, and helps accesses with short rows. Loads of loops may
-    begin an iteration ahead where data is exchanged between warps. `has_short_rows` is called only if its
-    result matters, as it takes longest.
+    begin an iteration ahead where data is exchanged between warps, and dots of loops may have to be waited for.
+    `has_short_rows` is called only if its result matters, as it takes longest.
     """
 
     def has(*wanted: str) -> bool:
@@ -49,10 +49,10 @@ def screened(
         has(names.CONVERT, names.GATHER) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
     )
     splits = has(names.REDUCE) and options.splits_reductions
-    arranges = accesses and options.arranges_memory
+    awaits = options.assign and has(names.FOR) and has(names.WARP_GROUP_DOT)
     exchanges = accesses or has(names.CONVERT, names.GATHER, *names.COMBINING)
     advances = options.assign and exchanges and has(names.FOR) and has(names.LOAD)
-    if not (assigns or splits or arranges or advances):
+    if not (assigns or splits or awaits or advances):
         return None
     return replace(options, layouts=assigns)
 

@@ -207,8 +207,7 @@ class Options:
     @property
     def pipeline(self) -> PipelineOptions:
         """Those of the options that the passes take."""
-        elsewhere = ("layouts", "arranged")  # which screening and the kernel decide
-        names = (f.name for f in fields(PipelineOptions) if f.name not in elsewhere)
+        names = (f.name for f in fields(PipelineOptions) if f.name != "layouts")  # which screening decides
         return PipelineOptions(**{name: getattr(self, name) for name in names})
 
 

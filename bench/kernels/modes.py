@@ -57,7 +57,6 @@ PASSES = (
     "lower-gathers",
     "widen-accesses",
     "defer-reductions",
-    "arrange-memory",
 )
 WITHOUT: Mapping[str, str] = {f"without-{name}": f"linear-{name}" for name in PASSES}
 """The pass that is left out in a mode that is the plugin without it."""

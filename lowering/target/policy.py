@@ -89,12 +89,6 @@ class Policy:
     On an H200, 33 launches with so many were 1.21 times as fast in the mean (0.97 to 2.04). The 21 that stay as
     they are would have had 0.91 of their speed (0.44 to 1.22). Unbounded for AMD GPUs: not measured there."""
 
-    # Shared memory laid out anew (passes/staging)
-
-    arranged_left: float = _threshold(0.85, 1.0, "part of an access's clocks")
-    """The most clocks of all accesses to some memory in another order, with another swizzle, for which it gets
-    these."""
-
     # Planners (lowering/planners)
 
     likely_warps: int = _threshold(8, 0, "warps")
@@ -142,13 +136,12 @@ def thresholds() -> dict[str, Threshold]:
 
 NVIDIA: Final = Policy()
 """NVIDIA GPUs whose clocks were measured."""
-NVIDIA_UNMEASURED: Final = replace(NVIDIA, margin=0.05, arranged_left=0.8)
+NVIDIA_UNMEASURED: Final = replace(NVIDIA, margin=0.05)
 """NVIDIA GPUs whose clocks were not measured. The published rates of their pipes equal the measured ones of the
 H200; waits and barriers are not published. The margins are half of CDNA's. No GPU has confirmed them."""
 CDNA: Final = replace(
     NVIDIA,
     margin=0.1,
-    arranged_left=0.75,
     spares_shared_memory=True,
     large_tensor=UNBOUNDED,
     state_warps=8,

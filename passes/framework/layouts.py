@@ -8,7 +8,6 @@ from dataclasses import field
 from functools import lru_cache
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.encodings import SwizzledShared
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import OpaqueType, RankedTensorType, Type
 from triton_linear.dialect.records import dataclass
@@ -61,16 +60,6 @@ def memory_of(type_: Type) -> tuple[tuple[int, ...], str, str] | None:
     if found is None:
         return None
     return tuple(map(int, found["shape"].rstrip("x").split("x"))), found["element"], found["encoding"]
-
-
-def swizzle_of(type_: Type) -> SwizzledShared | None:
-    """The encoding of memory whose rows are swizzled; None for every other type."""
-    described = memory_of(type_)
-    try:
-        encoding = encodings.parse(described[2]) if described else None
-    except ValueError:  # Triton writes it in a way that is not known
-        return None
-    return encoding if isinstance(encoding, SwizzledShared) else None
 
 
 @dataclass(slots=True)

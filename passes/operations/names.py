@@ -68,7 +68,6 @@ LOCAL_ACCESSES: Final = frozenset({LOCAL_ALLOC, LOCAL_LOAD, LOCAL_STORE})
 """Accesses to shared memory, which Triton puts barriers between."""
 LOCAL_DEALLOC: Final = "ttg.local_dealloc"
 MEMORY_INDEX: Final = "ttg.memdesc_index"
-SUBSLICE: Final = "ttg.memdesc_subslice"
 MEMORY_TRANS: Final = "ttg.memdesc_trans"
 TENSOR_ALLOC: Final = "ttng.tmem_alloc"
 TENSOR_LOAD: Final = "ttng.tmem_load"

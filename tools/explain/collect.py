@@ -38,7 +38,7 @@ from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.command import check, check_gathers, run_stubs
 from triton_linear.tools.verify.tensor_memory import check_accesses
 
-AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False, arranged=False)
+AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False)
 """The options of the passes for a kernel of stock Triton: they change nothing."""
 _WORKERS = 4
 

@@ -15,7 +15,7 @@
 // PASS-NOT:     Traceback
 // OPTION:       error: linear-select-lowering: no option 'tarjet'; did you mean 'target'?
 // NUMBER:       error: linear-select-lowering: option 'scratch-limit' takes a number, got 'few'
-// NAME:         error: pass pipeline: no pass 'no-such-pass'; ours are linear-arrange-memory
+// NAME:         error: pass pipeline: no pass 'no-such-pass'; ours are linear-assign-layouts
 // TARGET:       error: unknown target 'cuda:9000'; known: cuda:80
 // LANES:        error: target: 'hip:gfx942' has 64 lanes, the module's ttg.threads-per-warp is 32
 // STAGE:        error: emit: target 'cuda:90' has no stage 'amdgcn'; its stages are llvm, llvmir, ptx, cubin

@@ -15,11 +15,13 @@ def test_a_threshold_that_decides_is_seen_to() -> None:
     before = dict(TARGETS)
     (path,) = DATA.rglob("cross_entropy.ttgir")
     found = ablation.subjects([path])
-    assert "replacing" in found[0].asked and "arranged_left" not in found[0].asked
+    assert "replacing" in found[0].asked and "new_after_local" not in found[0].asked
     row = ablation.tried("replacing", thresholds()["replacing"], found, assembly=False)
     assert [entry["module"] for entry in row["changed"]] == ["cross_entropy"]
     assert row["before"] > 0 and row["after"] > 0
-    assert ablation.tried("arranged_left", thresholds()["arranged_left"], found, assembly=False)["asked"] == 0
+    assert (
+        ablation.tried("new_after_local", thresholds()["new_after_local"], found, assembly=False)["asked"] == 0
+    )
     assert before == TARGETS and target("cuda:90") is before["cuda:90"]
     page = ablation.markdown(
         {"modules": 1, "triton": "", "python": "", "date": "", "seconds": 0, "rows": [row]}

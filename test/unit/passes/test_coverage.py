@@ -64,7 +64,7 @@ def test_the_command_shows_what_the_table_says(capsys: pytest.CaptureFixture[str
 
 
 def a_limit(**fields: Any) -> Limit:
-    return Limit(ALWAYS, "rhymes are not found", "nobody knows them", ("linear-arrange-memory",), **fields)
+    return Limit(ALWAYS, "rhymes are not found", "nobody knows them", ("linear-assign-layouts",), **fields)
 
 
 @pytest.fixture

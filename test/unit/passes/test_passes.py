@@ -156,7 +156,7 @@ def test_a_pipeline_is_read_from_text() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fold", "no pass 'fold'; ours are linear-arrange-memory, linear-assign-layouts"),
+        ("fold", "no pass 'fold'; ours are linear-assign-layouts, linear-await-operands"),
         ("linear-lower-gather", "no pass 'linear-lower-gather'; did you mean 'linear-lower-gathers'"),
         ("canonicalise", "no pass 'canonicalise'; did you mean 'canonicalize'"),
         ("canonicalize{max=yes}", "canonicalize: upstream MLIR refuses the options 'max=yes'"),

@@ -28,10 +28,10 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 54_350),
-    "lines of tests": (lambda: lines("test"), 44_930),
-    "words of documents": (words, 29_550),
-    "fields of Policy": (lambda: len(thresholds()), 19),
+    "lines of source": (lambda: lines(*SOURCE), 53_970),
+    "lines of tests": (lambda: lines("test"), 44_750),
+    "words of documents": (words, 29_230),
+    "fields of Policy": (lambda: len(thresholds()), 18),
 }
 
 

@@ -155,7 +155,7 @@ def test_where_the_axis_of_a_reduction_lies() -> None:
 
 def test_memory_in_words() -> None:
     report = explained(whole_kernel("cuda:90"), "kernel.ttgir", None)
-    swizzle = "runs of 2 elements (8 bytes) swizzled over 16 phases"  # as `linear-arrange-memory` has them
+    swizzle = "runs of 4 elements (16 bytes) swizzled over 4 phases"
     assert {access.memory_words for access in report.accesses} == {
         f"contiguous along dim1, {swizzle}",
         f"contiguous along dim0, {swizzle}",

@@ -19,7 +19,9 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, operations, producers_of
 from triton_linear.passes.fixes.await_operands import AwaitOperands, _Body
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.passes.operations.names import FOR, WARP_GROUP_WAIT
+from triton_linear.passes.operations.names import FOR, WARP_GROUP_DOT, WARP_GROUP_WAIT
+from triton_linear.passes.options import PipelineOptions
+from triton_linear.passes.screen import screened
 from triton_linear.tools.support.compile import lower, to_triton
 
 KERNELS = Path(__file__).parents[3] / "data" / "ttgir" / "kernels"
@@ -154,3 +156,9 @@ def test_the_plugin_waits_and_says_so(
     (report,) = reports
     assert any("dots are waited for" in remark for remark in report.remarks)
     assert not touched(shown(made.asm["cubin"], "-c"))
+
+
+def test_screening_keeps_loops_with_such_dots() -> None:
+    """A kernel that has nothing else for the passes."""
+    for names, stays_in in (({FOR: 1, WARP_GROUP_DOT: 1}, True), ({WARP_GROUP_DOT: 1}, False)):
+        assert (screened(PipelineOptions(), names, lambda: False) is not None) == stays_in
