@@ -1,8 +1,8 @@
 # Measures what `triton-linear tune` decides, one step a call, on a machine with a GPU, from the root of the repository:
 #   bash bench/gpu_decisions.sh STEP FOLDER [SECONDS]
 # Results go to FOLDER, with the file of decisions. What steps have for each other is kept in $TRITON_LINEAR_WORK (default
-# /tmp/triton-linear-decisions). A step that is cut off at SECONDS goes on where it was when it is called again.
-# Cases are all, or those whose names match $ONLY.
+# /tmp/triton-linear-decisions). A step that is cut off at SECONDS goes on where it was when it is called again, but for
+# `foreign` and `kernels`, which keep what was decided and begin anew. Cases are all, or those whose names match $ONLY.
 #   compile         kernels of other packages for stock Triton, on all cores
 #   foreign         tune them
 #   foreign-after   stock Triton, ours, what was decided, and exact, side by side
@@ -22,8 +22,7 @@ export TRITON_HOME="$work/home" TRITON_CACHE_DIR="$work/cache"
 mkdir -p "$output" "$TRITON_HOME" "$TRITON_CACHE_DIR"
 
 tune() { # MODULE [ARGUMENT ...]
-    timeout -s INT -k 20 "$seconds" "$python" -m triton_linear.tools.cli tune --jobs "$compilers" --seconds 0.1 \
-        -m "$@"
+    timeout -s INT -k 20 "$seconds" "$python" -m triton_linear.tools.cli tune --seconds 0.1 -m "$@"
 }
 
 case $step in

@@ -4,7 +4,6 @@ conversions that cost nothing (passes/conversions/free.py)."""
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,7 @@ from pathlib import Path
 from triton_linear.tools.explain import verdict
 from triton_linear.tools.explain.records import Measured, ModuleReport
 from triton_linear.tools.measuring import rounds
-from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.contest import COMPILING
-from triton_linear.tools.measuring.contested import Contested, contested
+from triton_linear.tools.measuring.records import Launched, MeasuringPlan
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.modes import FREE
 from triton_linear.variants import OURS
@@ -37,24 +34,23 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
     output of the script is not shown. Fails if there is no GPU, or the script's exit status is not 0.
     """
     device = rounds.gpu_name("explain --measure")
-    plan = MeasuringPlan("", os.path.abspath(script), list(arguments), modes=[OURS, FREE], decide=False)
-    with tempfile.TemporaryDirectory(prefix="triton-linear-explain-") as folder:
-        records, ended = rounds.rounds(plan, Path(folder), rounds.run_child, loud=False)
-    if ended.status:
-        fail(f"the script ended with status {ended.status} when its kernels were timed", script)
+    plan = MeasuringPlan(os.path.abspath(script), arguments, modes=(OURS, FREE), decide=False)
+    launches, status = rounds.rounds(plan)
+    if status:
+        fail(f"the script ended with status {status} when its kernels were timed", script)
     by_module: dict[str, list[Measured]] = {}
-    for launch in sorted(contested(records), key=lambda launch: -launch.microseconds):
+    for launch in sorted(launches, key=lambda launch: -launch.microseconds):
         by_module.setdefault(launch.module, []).append(_record(launch, device))
     return {module: tuple(records) for module, records in by_module.items()}
 
 
-def _record(launch: Contested, device: str) -> Measured:
+def _record(launch: Launched, device: str) -> Measured:
     """The record of a launch; if none of its conversions could be left out, their cost is not known."""
-    problems = {mode.removeprefix(f"{COMPILING}:"): why for mode, why in launch.problems.items()}
-    if launch.contest is None:
+    problems = dict(launch.problems)
+    if launch.comparison is None:
         return Measured(device, launch.grid, launch.launches, None, None, None, None, problems)
     ours, free = (None if one is None else one.ratio for one in map(launch.ratio, (OURS, FREE)))
-    moving = launch.contest.get("kept", ())
+    moving = launch.comparison.kept
     kept = [detail for detail in moving if detail]
     if kept:
         problems.setdefault(FREE, f"{len(kept)} of {len(moving)} conversions cannot be free: {kept[0]}")
@@ -62,7 +58,7 @@ def _record(launch: Contested, device: str) -> Measured:
     share = None
     if ours is not None and free is not None and 1 - 1 / free >= NOISE:
         share = (1 - 1 / ours) / (1 - 1 / free)
-    microseconds = float(launch.contest["microseconds"])
+    microseconds = launch.comparison.microseconds
     return Measured(device, launch.grid, launch.launches, microseconds, ours, free, share, problems)
 
 

@@ -1,168 +1,275 @@
 """The process that runs a program and measures its kernels, for `triton-linear explain --measure` and `tune`:
-`python -m triton_linear.tools.measuring.child PLAN`, where PLAN is a file with a `MeasuringPlan` as JSON.
+`python -m triton_linear.tools.measuring.child NUMBER`, where NUMBER is the file descriptor of a connection. It
+receives a `MeasuringPlan` there, and says what it finds at once, because a kernel can crash the process.
 
-The first launch of each kernel on each grid is measured, on copies of its arguments, right after the
-program's own launch (`contest`). Each result is written to the plan's file of records at once, one JSON object
-per line, because a kernel can crash the process.
+The first launch of each kernel on each grid is measured, on copies of its arguments, right after the program's
+own launch. Each mode is compiled and run once, and its results are compared with stock Triton's; those of mode
+`free` are not. Modes with equal code count as one. They are timed alternately, with warm and with empty caches,
+in two phases: the first has all, and selects one; the second has the selected one, stock Triton and the plugin.
+Only the times of the second decide, because those of the first are biased in favour of the selected mode.
+
+It says, in tuples, for `records.Heard`:
+
+    seen, KEY, NAME, GRID, MODULE   a new launch, and the digest of its TTGIR
+    begin, KEY, CONTEST, ""         stock Triton's kernel runs, or kernels are timed
+    begin, KEY, MODE, ""            compiling begins
+    begin, KEY, MODE, CODE          running begins
+    problem, KEY, MODE, REASON      why a mode takes no part or, for CONTEST, why there is no comparison
+    end, KEY, COMPARISON            the result; None if there is none
+    counts, {KEY: COUNT}            launches, at the end of the program
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
+import ctypes
+import functools
+import hashlib
 import os
 import re
+import signal
+import statistics
 import sys
+import threading
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 from triton_linear import __main__ as runner
-from triton_linear.report import Report
-from triton_linear.tools.measuring.parent import end_with_parent
+from triton_linear.decisions import Circumstances, ptxas_version
+from triton_linear.dialect.sources import CODE_VERSION
+from triton_linear.dialect.triton_versions import found as installed
+from triton_linear.report import FREE as LEFT_OUT
+from triton_linear.report import NOOP, Report
+from triton_linear.tools.measuring import choose
+from triton_linear.tools.measuring.choose import Times
+from triton_linear.tools.measuring.records import CONTEST, IDLE, Comparison, MeasuringPlan
+from triton_linear.tools.measuring.results import Results
 from triton_linear.tools.support.copies import Copies, NoCopy
-from triton_linear.tools.support.launches import Launch, Watch
-from triton_linear.tools.support.modes import mode
-from triton_linear.tools.support.timing import Clock, GpuClock
-from triton_linear.variants import STOCK
+from triton_linear.tools.support.launches import Launch, Watch, again, digest
+from triton_linear.tools.support.modes import FREE, mode
+from triton_linear.tools.support.timing import GpuClock, side_by_side
+from triton_linear.variants import OURS, STOCK
 
+FIRST = 0.5
+"""The part of the plan's seconds that the first phase takes; the second takes all. A third phase between them,
+of those that may be the fastest, would make what is decided 0.04 % faster in the mean at most (simulated: six
+variants, a standard deviation of their speeds of up to 3 %, noise of 0.3 to 3 %)."""
 _OWN_WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
 """The attribute of a TritonGPU module with the warps of a kernel outside of warp-specialised regions."""
-FAULT = 99
-"""The exit status if a kernel has left the GPU unusable for this process."""
-NO_ROOM = 98
-"""The exit status if a record could not be written."""
+_PR_SET_PDEATHSIG = 1
+"""The option of Linux's `prctl` that sets the signal sent when the thread that started the process ends."""
 
 
-@dataclass(frozen=True)
-class MeasuringPlan:
-    """The task of a child. `skip` has the pairs of a kernel's key and a mode that must not be run."""
+class LeftOut(Exception):
+    """A mode, or a launch, takes no part; the message says why."""
 
-    records: str
-    script: str
-    arguments: list[str]
-    module: bool = False
-    modes: list[str] = field(default_factory=list)
-    skip: list[list[str]] = field(default_factory=list)
-    seconds: float = 0.5
-    grids: int = 4
-    """The largest number of grids of a kernel that are timed."""
-    decide: bool = True
-    """Whether the fastest mode is to be found; else all are timed once."""
-    decided: dict[str, list[str]] = field(default_factory=dict)
-    """Further variants for some kernels, by the kernel's digest in decisions."""
-    jobs: int = 1
-    """The number of processes that compile modes in parallel."""
-    parent: int = 0
-    """The process with which the child must end; 0 for none."""
 
-    def to_json(self) -> str:
-        """The plan as JSON, from which `MeasuringPlan(**json.loads(...))` makes an equal one."""
-        return json.dumps(dataclasses.asdict(self))
+@dataclass
+class Field:
+    """The modes that are compared for a launch.
+
+    copies: of its arguments. before: their contents. expected: stock Triton's results. runs: functions that
+    launch the kernels that take part, by the first mode with that code, stock Triton's first. names: the modes
+    with equal code, by its digest. exact: modes in `runs` with stock Triton's bits. kernel, target: those of
+    the kernel in decisions. kept: see `Comparison`.
+    """
+
+    launch: Launch
+    copies: Copies
+    before: Results
+    expected: Results
+    runs: dict[str, Callable[[], None]]
+    names: dict[str, list[str]]
+    exact: set[str]
+    kernel: str = ""
+    target: str = ""
+    kept: tuple[str, ...] = ()
 
 
 class Child:
-    """Records what is measured of the launches that a `Watch` observes."""
+    """Compares the plan's modes for the launches that a `Watch` observes. tell: sends a tuple to the parent."""
 
-    def __init__(self, plan: MeasuringPlan) -> None:
+    def __init__(self, plan: MeasuringPlan, tell: Callable[[tuple[Any, ...]], object]) -> None:
         self._plan = plan
-        self._skip = {(key, name) for key, name in plan.skip}
+        self._send = tell
+        self._lock = threading.Lock()
         self._grids: Counter[str] = Counter()
-        self._clocks: dict[tuple[int, bool], Clock] = {}
-        self._records = open(plan.records, "a", encoding="utf-8")  # noqa: SIM115
+        self._clock = functools.cache(lambda device, flush: GpuClock(flush))
         self.watch = Watch(self.visit)
 
-    def record(self, **entry: Any) -> None:
-        """Write a record. If that fails, as on a full disk, end the process, because its results would be
-        lost.
-        """
-        try:
-            print(json.dumps(entry), file=self._records, flush=True)
-        except OSError:
-            os._exit(NO_ROOM)
-
-    def finish(self) -> None:
-        """Record the numbers of launches."""
-        self.record(launches=dict(self.watch.counts))
+    def tell(self, *said: Any) -> None:
+        """Say something, in whichever thread."""
+        with self._lock:
+            self._send(said)
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
-        """The function that measures a launch after it; None: show the next one like it too."""
-        raise NotImplementedError
-
-    def copies_of(self, launch: Launch, mode_name: str) -> Copies | None:
-        """Copies of the arguments of a launch; None if there are none, with a record of that mode."""
-        try:
-            return Copies(launch.arguments, launch.types)
-        except Exception as error:
-            reason = str(error) if isinstance(error, NoCopy) else first_line(error)
-            self.record(kernel=launch.key, mode=mode_name, problem=reason)
-            return None
-
-    def _guarded(self, launch: Launch, name: str, action: Callable[[], None]) -> None:
-        """Call `action` unless the mode is to be skipped; record a failure, and exit if the GPU is unusable."""
-        if (launch.key, name) in self._skip:
-            return
-        self.record(kernel=launch.key, begin=name)
-        try:
-            action()
-            self.synchronize()
-        except Exception as error:
-            self.failed(launch.key, name, error)
-
-    def failed(self, key: str, name: str, error: Exception) -> None:
-        """Record why a mode of a kernel has no ratio; exit if the GPU is unusable."""
-        self.record(kernel=key, mode=name, problem=first_line(error))
-        try:
-            self.synchronize()
-        except Exception:
-            os._exit(FAULT)
-
-    def _clock(self, flush: bool) -> Clock:
-        """The clock of the current GPU; `flush`: it empties the caches first."""
+        """Copy the arguments of a launch, and return the function that measures it; None while a graph is
+        captured, to be shown the next launch like it.
+        """
         import torch
 
-        device = torch.cuda.current_device()
-        if (device, flush) not in self._clocks:
-            self._clocks[device, flush] = GpuClock(flush)
-        return self._clocks[device, flush]
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        kernel, key = launch.kernel, launch.key
+        self.tell("seen", key, kernel.metadata.name, launch.grid, digest(kernel.asm.get("ttgir", "")))
+        self._grids[kernel.hash] += 1
+        if (key, CONTEST) in self._plan.skip or self._grids[kernel.hash] > self._plan.grids:
+            return nothing
+        try:
+            copies = Copies(launch.arguments, launch.types)
+        except Exception as error:
+            self.tell("problem", key, CONTEST, reason(error))
+            self.tell("end", key, None)
+            return nothing
+        return functools.partial(self._measure, launch, copies)
 
-    def synchronize(self) -> None:
+    def _measure(self, launch: Launch, copies: Copies) -> None:
+        found = None
+        self.tell("begin", launch.key, CONTEST, "")
+        try:
+            found = self._compare(launch, copies)
+        except Exception as error:
+            self._failed(launch.key, CONTEST, error)
+        self.tell("end", launch.key, found)
+
+    def _failed(self, key: str, name: str, error: Exception) -> None:
+        """Say why a mode has no times. If the error has left the GPU unusable for this process, end it, as a
+        kernel that crashes does."""
+        self.tell("problem", key, name, reason(error))
+        try:
+            self._synchronize()
+        except Exception:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _compare(self, launch: Launch, copies: Copies) -> Comparison:
+        """Compare the modes of a launch. Raises LeftOut if that gives nothing."""
+        before = Results(copies)
+        stock, _ = compiled(launch.kernel, STOCK)
+        run = again(stock, launch, copies.arguments)
+        expected, once_more = (self._results(run, copies) for _ in range(2))
+        if differs := expected.difference(once_more, before):
+            raise LeftOut(f"stock Triton's results vary: {differs}")
+        field = Field(launch, copies, before, expected, {STOCK: run}, {_code(stock): [STOCK]}, {STOCK})
+        for name in self._plan.modes:
+            if (launch.key, name) not in self._plan.skip:
+                self.tell("begin", launch.key, name, "")
+                try:
+                    self._enter(field, name)
+                except Exception as error:
+                    self._failed(launch.key, name, error)
+        if not self._plan.decide:
+            return self._comparison(field, [self._timed(field, field.runs, 1.0)], STOCK)
+        if len(field.runs) == 1:
+            raise LeftOut(IDLE)
+        phases = [self._timed(field, field.runs, FIRST)]
+        best = choose.candidate(list(field.runs), phases[0])
+        if best != STOCK:
+            finalists = [name for name in field.runs if name in (STOCK, OURS, best)]
+            phases.append(self._timed(field, finalists, 1.0))
+        return self._comparison(field, phases, choose.decide(phases[-1], best))
+
+    def _enter(self, field: Field, name: str) -> None:
+        """Compile a mode, and run it if its code is new. Raises LeftOut if it takes no part.
+
+        Digest and target are those of the plugin's report, because TRITON_OVERRIDE_ARCH may change the target.
+        """
+        launch = field.launch
+        kernel, (*_, report) = compiled(launch.kernel, name)
+        field.kernel, field.target = report.key, report.target
+        if report.error is not None:
+            raise LeftOut(f"stock Triton does it: {report.error}")
+        if name == FREE:
+            moving = [one for one in report.conversions if one.lowering != NOOP]
+            field.kept = tuple("" if one.lowering == LEFT_OUT else one.detail for one in moving)
+        code = _code(kernel)
+        names = field.names.setdefault(code, [])
+        names.append(name)
+        if len(names) > 1 or (launch.key, code) in self._plan.skip:
+            return
+        self.tell("begin", launch.key, name, code)
+        run = again(kernel, launch, field.copies.arguments)
+        results = self._results(run, field.copies)
+        if name != FREE and (differs := results.difference(field.expected, field.before)):
+            raise LeftOut(f"results: {differs}")
+        field.runs[name] = run
+        if results.same(field.expected):
+            field.exact.add(name)
+
+    def _results(self, run: Callable[[], None], copies: Copies) -> Results:
+        copies.restore()
+        run()
+        self._synchronize()
+        return Results(copies)
+
+    def _timed(self, field: Field, names: Iterable[str], part: float) -> list[Times]:
+        """Times of modes with warm caches and with empty ones; each takes `part` of the plan's seconds."""
+        import torch
+
+        self.tell("begin", field.launch.key, CONTEST, "")
+        device = torch.cuda.current_device()
+        once = "tt.atomic" in field.launch.kernel.asm.get("ttgir", "")
+        return [
+            side_by_side(
+                {name: field.runs[name] for name in names},
+                self._clock(device, flush),
+                before=field.copies.restore,
+                seconds=part * self._plan.seconds,
+                in_a_row=not once and not flush,
+            )
+            for flush in (False, True)
+        ]
+
+    def _comparison(self, field: Field, phases: list[list[Times]], fastest: str) -> Comparison:
+        """The record of a comparison; the ratio of a mode is that of the last phase that it was in."""
+        import torch
+
+        target = field.target
+        gpu = str(torch.cuda.get_device_name()) if target.startswith("cuda") else ""
+        versions = (installed() or "", ptxas_version(target), CODE_VERSION)
+        alike = {name: names[0] for names in field.names.values() for name in names if names[0] in field.runs}
+        last = {name: times for times in phases for name in times[0]}
+        return Comparison(
+            Circumstances(field.kernel, gpu, target, *versions),
+            statistics.median(phases[-1][0][STOCK]),
+            {name: choose.faster(STOCK, first, last[first]) for name, first in alike.items()},
+            fastest,
+            frozenset(name for name, first in alike.items() if first in field.exact),
+            field.kept,
+        )
+
+    def _synchronize(self) -> None:
         """Wait for the GPU. Raises an exception if a kernel failed."""
         import torch
 
         torch.cuda.synchronize()
-
-    def _gpu(self) -> str:
-        """The name of the current GPU."""
-        import torch
-
-        return str(torch.cuda.get_device_name())
 
 
 def nothing() -> None:
     """The function that follows a launch that is not timed."""
 
 
-def first_line(error: Exception) -> str:
-    """The type of an exception and the first line of its message."""
+def reason(error: Exception) -> str:
+    """Why something takes no part: the first line of the error, with its type if it is of other origin."""
+    if isinstance(error, LeftOut | NoCopy):
+        return str(error)
     first = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}"
 
 
-def compiled(kernel: Any, name: str, cached: bool = False) -> tuple[Any, list[Report]]:
+def compiled(kernel: Any, name: str) -> tuple[Any, list[Report]]:
     """Compile the source of `kernel` in mode `name`; return the kernel and the plugin's reports.
 
-    In every mode but `stock` the kernel is compiled even if Triton's cache has it, so that there are reports,
-    unless `cached` is set.
+    In every mode but `stock` the kernel is compiled even if Triton's cache has it, so that there are reports.
     """
     import triton
     from triton import knobs
 
     source = getattr(kernel.src, "path", kernel.src)
     with mode(name) as reports, knobs.compilation.scope():
-        if name != STOCK and not cached:
+        if name != STOCK:
             knobs.compilation.always_compile = True
         result = triton.compile(source, target=kernel.metadata.target, options=_options(kernel))
     return result, reports
@@ -181,13 +288,17 @@ def _as_option(value: Any) -> Any:
     return tuple(map(_as_option, value)) if isinstance(value, list) else value
 
 
-def main(plan: MeasuringPlan) -> None:
-    """Run the program, observed by the child that the plan describes."""
-    if plan.parent:
-        end_with_parent(plan.parent)
-    from triton_linear.tools.measuring.contest import Contest
+def _code(kernel: Any) -> str:
+    """A digest of the machine code of a compiled kernel."""
+    return hashlib.sha256(bytes(kernel.kernel)).hexdigest()[:32]
 
-    child = Contest(plan)
+
+def main(connection: Connection) -> None:
+    """Run the program of the plan that comes, observed by a child; end with the process that sends it."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    plan: MeasuringPlan = connection.recv()
+    child = Child(plan, connection.send)
     import triton  # noqa: F401
 
     child.watch.start()
@@ -198,9 +309,8 @@ def main(plan: MeasuringPlan) -> None:
         else:
             runner._run_file(os.path.abspath(plan.script))
     finally:
-        child.finish()
+        child.tell("counts", dict(child.watch.counts))
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as file:
-        main(MeasuringPlan(**json.load(file)))
+    main(Connection(int(sys.argv[1])))

@@ -39,6 +39,9 @@ class Interval:
     high: float
 
 
+EVEN = Interval(1.0, 1.0, 1.0)
+
+
 def interval(ratios: Sequence[float]) -> Interval:
     """The median of `ratios`, and its confidence interval. With few ratios the interval is their whole range,
     which for five contains the median in 94 of 100 samples.
@@ -100,20 +103,6 @@ def candidate(names: Sequence[str], times: Sequence[Times]) -> str:
     ratios = {name: statistics.median(ratios_of(STOCK, name, times)) for name in names}
     best = max(ratios.values())
     return next(name for name in names if ratios[name] >= best / LEAST_GAIN)
-
-
-def may_win(name: str, times: Sequence[Times]) -> bool:
-    """Whether a variant may, within noise, be faster enough than stock Triton to replace it."""
-    return faster(STOCK, name, times).high >= LEAST_GAIN
-
-
-def contenders(names: Sequence[str], times: Sequence[Times]) -> list[str]:
-    """The variants that may be the fastest, in order: those whose interval reaches the candidate's median.
-
-    Requires: `names` begin with stock Triton.
-    """
-    best = faster(STOCK, candidate(names, times), times).ratio
-    return [name for name in names if name != STOCK and faster(STOCK, name, times).high >= best] or [STOCK]
 
 
 def decide(confirmed: Sequence[Times], best: str) -> str:

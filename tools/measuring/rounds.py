@@ -7,27 +7,25 @@ that have results already.
 from __future__ import annotations
 
 import contextlib
-import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from triton_linear.tools.measuring.child import FAULT, NO_ROOM, MeasuringPlan
+from triton_linear.tools.measuring.records import CONTEST, Heard, Launched, MeasuringPlan
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.launches import ENVIRONMENT
 
 CHILD = "triton_linear.tools.measuring.child"
 PATIENCE = 120.0
-"""The time limit for one comparison of a kernel, in seconds, after which its child is killed."""
-TIMED = 4
-"""The number of times that a child measures for the plan's seconds before it writes a record: two phases, in
-two states of the caches each."""
+"""The time limit for compiling, running or timing a kernel, in seconds, after which its child is killed."""
+TIMED = 2
+"""The number of times that a child measures for the plan's seconds in one step: in two states of the caches."""
 MOST_CHILDREN = 20
 _POLL = 0.2
 _GPU = """
@@ -73,146 +71,80 @@ def gpu_name(what: str) -> str:
     return process.stdout.strip().splitlines()[-1]
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a child ended: its exit status, or the negative number of a signal, and whether it exceeded its
-    time.
+def rounds(
+    plan: MeasuringPlan, loud: bool = False, ended: Callable[[Launched], object] = lambda launch: None
+) -> tuple[list[Launched], int]:
+    """Run children until one is not ended by a kernel that it measured; return all launches, and the exit
+    status of the last child.
+
+    loud: whether the first child's output is shown. ended: called for each launch that has been measured.
     """
-
-    status: int
-    too_long: bool = False
-
-
-Spawn = Callable[[MeasuringPlan, bool], Ended]
-"""Runs a child to its end; the second argument says whether the program's output is shown."""
-
-
-def rounds(plan: MeasuringPlan, folder: Path, spawn: Spawn, loud: bool) -> tuple[list[dict[str, Any]], Ended]:
-    """Run children until one is not ended by a kernel that it measured; return all records, and how the last
-    ended.
-    """
-    records: list[dict[str, Any]] = []
-    skip = plan.skip
+    heard = Heard(ended)
+    lost: set[tuple[str, str]] = set()
     for number in range(MOST_CHILDREN):
-        path = folder / f"{plan.modes[0]}-{number}.jsonl"
-        path.touch()
-        ended = spawn(replace(plan, records=str(path), skip=skip), loud and number == 0)
-        if ended.status == NO_ROOM:
-            fail("cannot keep records: the disk is full, or it is gone", str(folder))
-        added = read_records(path)
-        records += added
-        culprit = unfinished(added, ended)
-        if culprit is None:
-            return records, ended
-        key, mode = culprit
-        if not _has_outcome(added, key, mode):
-            records.append({"kernel": key, "mode": mode, "problem": how(ended)})
-        skip = [*plan.skip, *done(records)]
-    return records, ended
+        done = {
+            (key, CONTEST) for key, one in heard.launches.items() if one.comparison or CONTEST in one.problems
+        }
+        status, why = run_child(replace(plan, skip=frozenset(done | lost)), heard, loud and number == 0)
+        if not why or heard.under_way is None:
+            break
+        key, mode, code = heard.under_way
+        lost.add((key, code or mode))
+        heard.hear(("problem", key, mode, why))
+        if mode == CONTEST:
+            heard.hear(("end", key, None))
+    return list(heard.launches.values()), status
 
 
 def run_child(
     plan: MeasuringPlan,
+    heard: Heard,
     loud: bool,
-    command: Sequence[str] | None = None,
+    command: Sequence[str] = (sys.executable, "-m", CHILD),
     patience: float = PATIENCE,
-    watch: Callable[[], None] | None = None,
-) -> Ended:
-    """Run a child. It is killed if a comparison takes more than `patience` seconds, not counting the plan's
+) -> tuple[int, str]:
+    """Run a child; return its exit status, or the negative number of a signal, and how it ended if not by
+    itself. It is killed if a step of a comparison takes more than `patience` seconds, not counting the plan's
     time for measuring.
-
-    watch: called when the child has written records.
     """
     patience += TIMED * plan.seconds
-    path = Path(plan.records)
-    file = path.with_suffix(".plan")
-    file.write_text(replace(plan, parent=os.getpid()).to_json(), encoding="utf-8")
-    child = subprocess.Popen(
-        [*(command or (sys.executable, "-m", CHILD)), str(file)],
-        stdout=None if loud else subprocess.DEVNULL,
-        stderr=None if loud else subprocess.DEVNULL,
-        stdin=None if loud else subprocess.DEVNULL,
-        env={**os.environ, **ENVIRONMENT},
-        start_new_session=True,
-    )
-    size, since = -1, time.monotonic()
-    try:
-        while True:
-            try:
-                return Ended(child.wait(_POLL))
-            except subprocess.TimeoutExpired:
-                pass
-            if path.stat().st_size != size:
-                size, since = path.stat().st_size, time.monotonic()
-                if watch is not None:
-                    watch()
-            elif time.monotonic() - since > patience and _under_way(read_records(path)) is not None:
-                _end(child)
-                return Ended(child.wait(), too_long=True)
-    except BaseException:
-        _end(child)
-        child.wait()
-        raise
+    heard.under_way, why, since = None, "", time.monotonic()
+    stream = None if loud else subprocess.DEVNULL
+    ours, theirs = multiprocessing.Pipe()
+    with ours:
+        child = subprocess.Popen(
+            [*command, str(theirs.fileno())],
+            stdin=stream,
+            stdout=stream,
+            stderr=stream,
+            pass_fds=[theirs.fileno()],
+            env={**os.environ, **ENVIRONMENT},
+            start_new_session=True,
+        )
+        theirs.close()
+        try:
+            with contextlib.suppress(OSError):  # it has ended
+                ours.send(plan)
+            while child.poll() is None or ours.poll():
+                if ours.poll(_POLL):
+                    try:
+                        said = ours.recv()
+                    except (EOFError, OSError):
+                        break
+                    heard.hear(said)
+                    since = time.monotonic()
+                elif heard.under_way is not None and time.monotonic() - since > patience:
+                    why = "did not end"
+                    _kill(child)
+            status = child.wait()
+        except BaseException:
+            _kill(child)
+            child.wait()
+            raise
+    return status, why or (f"crashed with {signal.Signals(-status).name}" if status < 0 else "")
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _kill(child: subprocess.Popen[bytes]) -> None:
     """Kill a child and its own children, which are in its session."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-
-
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records in a file; an incomplete last line is left out."""
-    records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            continue
-    return records
-
-
-def _under_way(records: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """The kernel and mode that a child is measuring, from its records; None if it is measuring none."""
-    for record in reversed(records):
-        if "begin" in record:
-            return record["kernel"], record["begin"]
-        if "ratio" in record or "problem" in record or "launches" in record:
-            return None
-    return None
-
-
-def unfinished(records: Sequence[Mapping[str, Any]], ended: Ended) -> tuple[str, str] | None:
-    """The kernel and mode that ended a child; None if no kernel ended it."""
-    if ended.status == FAULT:
-        begun = [record for record in records if "begin" in record]
-        return (begun[-1]["kernel"], begun[-1]["begin"]) if begun else None
-    return _under_way(records) if ended.status < 0 or ended.too_long else None
-
-
-def _has_outcome(records: Iterable[Mapping[str, Any]], key: str, mode: str) -> bool:
-    return any(
-        record.get("kernel") == key
-        and record.get("mode") == mode
-        and ("ratio" in record or "problem" in record)
-        for record in records
-    )
-
-
-def done(records: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """The pairs of kernel and mode that have a result, or a reason for having none."""
-    pairs = {
-        (record["kernel"], record["mode"]): None
-        for record in records
-        if "mode" in record and ("ratio" in record or "problem" in record)
-    }
-    return [list(pair) for pair in pairs]
-
-
-def how(ended: Ended) -> str:
-    """Why a child that was ended by a kernel has no result for it, in words."""
-    if ended.too_long:
-        return "did not end"
-    if ended.status < 0:
-        return f"crashed with {signal.Signals(-ended.status).name}"
-    return "faulted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -141,15 +141,11 @@ def _tune(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(name for name in VARIANTS if name not in COMPARED)
     tried = f"what is tried beside {' and '.join(COMPARED)} (default: {names})"
     seconds = "time for a kernel's last round, with warm caches and with empty ones (default %(default)s)"
-    jobs = "processes that compile (default: %(default)s, one for each core)"
     option = parser.add_argument
     option("--decisions", type=Path, metavar="FILE", help="where decisions are kept (default: your own)")
     option("--variants", type=_variants, metavar="NAME[,NAME...]", default=tuple(VARIANTS), help=tried)
     option("--seconds", type=float, default=0.5, help=seconds)
     option("--grids", type=int, default=4, help="measure a kernel on so many at most (default %(default)s)")
-    option("--jobs", type=int, default=os.cpu_count() or 1, help=jobs)
-    flag(parser, "--again", "forget what an interrupted run has measured")
-    flag(parser, "--check", "measure again, decide nothing, and say which decisions do not hold")
     parser.usage = "%(prog)s [OPTION ...] (SCRIPT | -m MODULE) [ARGUMENT ...]"
     flag(parser, "-m", "SCRIPT is the name of a module", dest="module")
     option("script", metavar="SCRIPT", help="Python program that runs kernels on a GPU")
@@ -162,17 +158,7 @@ def _variants(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in VARIANTS:
             raise argparse.ArgumentTypeError(missing(name, VARIANTS))
-    return tuple(in_order((*COMPARED, *names)))
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    """Names of variants in the order of `VARIANTS`.
-
-    >>> in_order({"lower", "ours"})
-    ['ours', 'lower']
-    """
-    wanted = set(names)
-    return [name for name in VARIANTS if name in wanted]
+    return tuple(name for name in VARIANTS if name in (*COMPARED, *names))
 
 
 def _decisions(parser: argparse.ArgumentParser) -> None:

@@ -1,16 +1,13 @@
 """Time launches of kernels side by side.
 
 Clock rates and temperatures of a GPU drift. So alternatives are timed alternately, in rounds of changing
-order, and compared within each round: the ratio of two alternatives is the median of their ratios in the
-rounds.
+order, and are to be compared within each round.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 Launch = Callable[[], object]
@@ -22,30 +19,6 @@ _WARM_UP = 2
 _SHORT_US = 50.0
 """Kernels that take fewer microseconds are launched several times in a row."""
 _MOST_IN_A_ROW = 10
-
-
-@dataclass(frozen=True)
-class Timings:
-    """Microseconds of one launch, for each mode and round."""
-
-    microseconds: Mapping[str, tuple[float, ...]]
-
-    def median(self, mode: str) -> float:
-        """The median time of a mode.
-
-        >>> Timings({"a": (1.0, 2.0, 9.0)}).median("a")
-        2.0
-        """
-        return statistics.median(self.microseconds[mode])
-
-    def ratio(self, base: str, mode: str) -> float:
-        """How many times faster `mode` is than `base`: the median over the rounds.
-
-        >>> Timings({"a": (2.0, 4.0, 9.0), "b": (1.0, 2.0, 3.0)}).ratio("a", "b")
-        2.0
-        """
-        rounds = zip(self.microseconds[base], self.microseconds[mode], strict=True)
-        return statistics.median(first / second for first, second in rounds)
 
 
 class Clock(Protocol):
@@ -97,8 +70,9 @@ def side_by_side(
     before: Launch | None = None,
     seconds: float = 1.0,
     in_a_row: bool = True,
-) -> Timings:
-    """Time `launches` alternately, in 6 to 100 rounds that take about `seconds` in all.
+) -> dict[str, list[float]]:
+    """Time `launches` alternately, in 6 to 100 rounds that take about `seconds` in all. Returns microseconds of
+    one launch, for each name and round.
 
     `before` is called before each measurement, for instance to restore data that launches change. Short
     kernels are launched up to ten times in a row, unless `in_a_row` is False because each launch needs
@@ -118,4 +92,4 @@ def side_by_side(
         start = number % len(names)
         for name in names[start:] + names[:start]:
             times[name].append(clock.time(launches[name], before, row))
-    return Timings({name: tuple(values) for name, values in times.items()})
+    return times

@@ -1,4 +1,4 @@
-"""The results of `triton-linear tune`: decisions from the records of its children, and their presentation."""
+"""The results of `triton-linear tune`: decisions from what its children measured, and their presentation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from triton_linear.decisions import Circumstances, Decision
+from triton_linear.decisions import Circumstances
 from triton_linear.tools.measuring import choose
-from triton_linear.tools.measuring.choose import Interval
-from triton_linear.tools.measuring.contest import CONTEST
-from triton_linear.tools.measuring.contested import EVEN, Contested
+from triton_linear.tools.measuring.choose import EVEN, Interval
+from triton_linear.tools.measuring.records import CONTEST, Launched
 from triton_linear.variants import OURS, STOCK
 
 
@@ -28,7 +27,7 @@ class TunedKernel:
 
     circumstances: Circumstances
     name: str
-    launches: tuple[Contested, ...]
+    launches: tuple[Launched, ...]
     variant: str
     ratio: Interval
     ours: Interval | None
@@ -39,85 +38,34 @@ class TunedKernel:
         """The time of all launches in stock Triton."""
         return sum(launch.microseconds for launch in self.launches)
 
-    def decision(self, measured: str) -> Decision:
-        """The decision for the plugin; `measured` is the time of the measurement."""
-        return Decision(
-            self.circumstances,
-            self.variant,
-            self.name,
-            self.ratio.ratio,
-            self.ratio.low,
-            self.ratio.high,
-            measured,
-        )
 
-
-def tuned(launches: Iterable[Contested]) -> list[TunedKernel]:
+def tuned(launches: Iterable[Launched]) -> list[TunedKernel]:
     """The kernels whose variants were compared, with their decisions, sorted by time in descending order."""
-    groups: dict[Circumstances, list[Contested]] = {}
+    groups: dict[Circumstances, list[Launched]] = {}
     for launch in launches:
-        if launch.contest is not None:
-            groups.setdefault(launch.circumstances, []).append(launch)
-    kernels = [_tuned(circumstances, tuple(group)) for circumstances, group in groups.items()]
+        if launch.comparison is not None:
+            groups.setdefault(launch.comparison.circumstances, []).append(launch)
+    kernels = [_tuned(circumstances, group) for circumstances, group in groups.items()]
     return sorted(kernels, key=lambda kernel: -kernel.microseconds)
 
 
-def _tuned(circumstances: Circumstances, launches: tuple[Contested, ...]) -> TunedKernel:
-    wanted = list(dict.fromkeys(launch.verdict for launch in launches if launch.verdict != STOCK))
-    ratios = {name: _combined(launches, name) for name in (*wanted, OURS)}
-    chosen = STOCK
-    for name in wanted:
-        ratio, best = ratios[name], ratios.get(chosen) or EVEN
-        if ratio is not None and ratio.low > 1 and ratio.ratio > best.ratio:
-            chosen = name
-    exact = all(
-        launch.contest["exact"].get(launch.contest["alike"].get(chosen, chosen), False)
-        for launch in launches
-        if launch.contest is not None
-    )
-    return TunedKernel(
-        circumstances, launches[0].name, launches, chosen, ratios.get(chosen) or EVEN, ratios[OURS], exact
-    )
+def _tuned(circumstances: Circumstances, launches: Sequence[Launched]) -> TunedKernel:
+    ratios = {name: _combined(launches, name) for name in (STOCK, *(one.fastest for one in launches), OURS)}
+    faster = {one.fastest: ratio for one in launches if (ratio := ratios[one.fastest]) and ratio.low > 1}
+    chosen = max(faster, key=lambda name: faster[name].ratio, default=STOCK)
+    exact = all(one.comparison is not None and chosen in one.comparison.exact for one in launches)
+    ratio = faster.get(chosen, EVEN)
+    return TunedKernel(circumstances, launches[0].name, tuple(launches), chosen, ratio, ratios[OURS], exact)
 
 
-def _combined(launches: Sequence[Contested], name: str) -> Interval | None:
+def _combined(launches: Sequence[Launched], name: str) -> Interval | None:
     """The ratio of a variant over all launches; None if it was not measured in all of them."""
     parts = [(launch.microseconds, launch.ratio(name)) for launch in launches]
     known = [(weight, ratio) for weight, ratio in parts if ratio is not None]
     return choose.combined(known) if len(known) == len(parts) else None
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A decision whose kernel was measured again; `problem`: why it no longer holds, empty if it does."""
-
-    decision: Decision
-    now: TunedKernel
-    problem: str
-
-
-def checked(decisions: Iterable[Decision], kernels: Iterable[TunedKernel]) -> list[Checked]:
-    """The decisions whose kernels were measured again, each with the new result."""
-    by_circumstances = {each.circumstances: each for each in decisions}
-    return [
-        Checked(decision, kernel, _problem(decision, kernel))
-        for kernel in kernels
-        if (decision := by_circumstances.get(kernel.circumstances)) is not None
-    ]
-
-
-def _problem(decision: Decision, kernel: TunedKernel) -> str:
-    now = _combined(kernel.launches, decision.variant)
-    if now is None:
-        return f"'{decision.variant}' cannot be measured any more"
-    if now.high < 1:
-        return f"'{decision.variant}' is slower than stock Triton"
-    if kernel.variant != decision.variant and kernel.ratio.low > now.high:
-        return f"'{kernel.variant}' is faster than '{decision.variant}'"
-    return ""
-
-
-def table_of(kernels: Sequence[TunedKernel], launches: Sequence[Contested], device: str) -> Table:
+def table_of(kernels: Sequence[TunedKernel], launches: Sequence[Launched], device: str) -> Table:
     """The table of the results; launches that were not measured come last, with the reason."""
     table = Table(title=device, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.add_column("kernel", overflow="fold")
@@ -138,7 +86,7 @@ def table_of(kernels: Sequence[TunedKernel], launches: Sequence[Contested], devi
             for name, problem in launch.problems.items():
                 table.add_row(Text(f"  {name}: {problem}", "dim"))
     for launch in launches:
-        if launch.contest is None:
+        if launch.comparison is None:
             reason = launch.problems.get(CONTEST) or next(iter(launch.problems.values()), "not measured")
             grid = "x".join(map(str, launch.grid))
             table.add_row(Text(f"{launch.name} {grid}: {reason}", "dim"), str(launch.launches))

@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 53_970),
-    "lines of tests": (lambda: lines("test"), 44_750),
-    "words of documents": (words, 29_230),
+    "lines of source": (lambda: lines(*SOURCE), 53_250),
+    "lines of tests": (lambda: lines("test"), 44_255),
+    "words of documents": (words, 29_200),
     "fields of Policy": (lambda: len(thresholds()), 18),
 }
 

@@ -11,7 +11,7 @@ from tune_support import SPEEDS, Play, decided, play, script
 from triton_linear import decisions
 from triton_linear.decisions import DecisionFile
 from triton_linear.tools.cli import main
-from triton_linear.tools.tune import command, file_command, journal
+from triton_linear.tools.tune import command, file_command
 
 __all__ = ["play", "script"]
 
@@ -53,14 +53,14 @@ def test_of_two_runs_on_one_day_the_later_counts(
     exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
     for at, file, speed in ((1, other, 1.5), (2, decisions.default_file(), 1.1)):
         play.speeds["matmul-1"] = SPEEDS["matmul-1"] | {"lower": speed}
-        monkeypatch.setattr(journal, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
-        command.tune(script, decisions=file)
+        monkeypatch.setattr(command, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
+        assert main(["tune", "--decisions", str(file), script]) == 0
     capsys.readouterr()
     assert main(["decisions", "list", "--json"]) == 0
     exported.write_text(capsys.readouterr().out)
     assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
     assert decided(DecisionFile(other))["matmul"] == "ours"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", journal.now_text())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", command.now_text())
 
 
 WRONG_LINES = ["", "{", "[]", "{}", '{"kernel": 1}', "null", "\u0001"]

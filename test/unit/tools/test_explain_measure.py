@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ import jsonschema
 import pytest
 from explain_support import SCHEMA, SCRIPT
 
+from triton_linear.decisions import Circumstances
 from triton_linear.tools import cli
 from triton_linear.tools.explain import measure
 from triton_linear.tools.measuring import rounds
-from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.contested import Contested
+from triton_linear.tools.measuring.choose import Interval
+from triton_linear.tools.measuring.records import Comparison, Heard, Launched, MeasuringPlan
 from triton_linear.tools.support.launches import digest
 
 RATIOS = {"ours": 1.25, "free": 2.0}
@@ -30,37 +31,29 @@ __main__._run_file(sys.argv[0])
 """
 
 
-def contest(ratios: Mapping[str, float], kept: Sequence[str] = ()) -> dict[str, Any]:
-    """What the record of a launch says of its modes, each so many times as fast as stock Triton."""
-    times = {name: [10.0 / ratio] for name, ratio in {"stock": 1.0, **ratios}.items()}
-    alike = {name: name for name in times}
-    return {
-        "ratio": 1.0,
-        "microseconds": 10.0,
-        "second": [times] * 2,
-        "alike": alike,
-        "kept": kept,
-        "first": {},
-    }
+def comparison(ratios: Mapping[str, float], kept: Sequence[str] = ()) -> Comparison:
+    """The comparison of modes that are so many times as fast as stock Triton."""
+    intervals = {name: Interval(ratio, ratio, ratio) for name, ratio in ratios.items()}
+    return Comparison(Circumstances(*"abcdef"), 10.0, intervals, "stock", kept=tuple(kept))
 
 
-def _child(status: int, of: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> Any:
-    """A child that runs the script as a real one does; its records of what was compiled go through `of`."""
+def _child(status: int = 0, seen: bool = True, ratios: Mapping[str, float] = RATIOS, problem: str = "") -> Any:
+    """A child that runs the script as a real one does; what it measures is made up."""
 
-    def run(plan: MeasuringPlan, loud: bool) -> rounds.Ended:
+    def run(plan: MeasuringPlan, heard: Heard, loud: bool) -> tuple[int, str]:
         assert not loud
-        cache = Path(plan.records).with_suffix(".cache")
+        cache = Path("cache").absolute()
         command = [sys.executable, "-c", _AS_A_CHILD, plan.script, *plan.arguments]
         environment = {**os.environ, "TRITON_CACHE_DIR": str(cache)}
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
-        records: list[dict[str, Any]] = []
-        for number, file in enumerate(sorted(cache.rglob("*.ttgir"))):
+        for number, file in enumerate(sorted(cache.rglob("*.ttgir")) if seen else ()):
             key = digest(file.read_text())
-            records.append({"kernel": key, "module": key, "name": file.stem, "grid": [8, number + 1, 1]})
-            records.append({"kernel": key, "mode": "contest", **contest(RATIOS)})
-        records = [*of(records), {"launches": {record["kernel"]: 3 for record in records}}]
-        Path(plan.records).write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        return rounds.Ended(status)
+            heard.hear(("seen", key, file.stem, (8, number + 1, 1), key))
+            if problem:
+                heard.hear(("problem", key, "free", problem))
+            heard.hear(("end", key, comparison(ratios)))
+        heard.hear(("counts", dict.fromkeys(heard.launches, 3)))
+        return status, ""
 
     return run
 
@@ -77,7 +70,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_times_are_those_of_the_kernel_explained(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rounds, "run_child", _child(0, lambda records: records))
+    monkeypatch.setattr(rounds, "run_child", _child())
     assert cli.main(["explain", "--measure", "--json", f"../{Path.cwd().name}/{script}", "64", "128"]) == 0
     data = json.loads(capfd.readouterr().out)
     jsonschema.validate(data, SCHEMA)
@@ -99,14 +92,7 @@ def test_times_are_those_of_the_kernel_explained(
 def test_times_as_text(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def faulting(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        only_ours = [one | contest({"ours": 1.25}) if "mode" in one else one for one in records]
-        return [
-            *only_ours,
-            *({"kernel": one["kernel"], "mode": "free", "problem": "faulted"} for one in records),
-        ]
-
-    monkeypatch.setattr(rounds, "run_child", _child(0, faulting))
+    monkeypatch.setattr(rounds, "run_child", _child(ratios={"ours": 1.25}, problem="faulted"))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 0
     out = capfd.readouterr().out
     assert "times of a launch, some GPU" in out
@@ -122,20 +108,20 @@ def test_times_as_text(
     ],
 )
 def test_what_cannot_be_free_is_said(kept: Sequence[str], free: float | None, said: dict[str, str]) -> None:
-    launch = Contested("key", "k", (8, 1, 1), 3, contest(RATIOS, kept))
+    launch = Launched("k", (8, 1, 1), launches=3, comparison=comparison(RATIOS, kept))
     found = measure._record(launch, "some GPU")
     assert (found.stock_over_free, found.share_taken is None, found.problems) == (free, free is None, said)
 
 
 def test_what_is_noise_has_no_share() -> None:
-    launch = Contested("key", "k", (8, 1, 1), 3, contest({"ours": 1.1, "free": 1.001}))
+    launch = Launched("k", (8, 1, 1), comparison=comparison({"ours": 1.1, "free": 1.001}))
     assert measure._record(launch, "some GPU").share_taken is None
 
 
 def test_a_kernel_that_is_never_launched_has_no_times(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rounds, "run_child", _child(0, lambda records: []))
+    monkeypatch.setattr(rounds, "run_child", _child(seen=False))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 0
     assert "no launch was seen" in capfd.readouterr().out
 
@@ -150,7 +136,7 @@ def test_nothing_is_measured_unasked(script: Path, capfd: pytest.CaptureFixture[
 def test_a_script_that_fails_when_timed(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rounds, "run_child", _child(3, lambda records: records))
+    monkeypatch.setattr(rounds, "run_child", _child(3))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 1
     said = capfd.readouterr().err
     assert "script.py: error: the script ended with status 3 when its kernels were timed" in said

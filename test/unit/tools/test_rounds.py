@@ -2,122 +2,137 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from triton_linear.decisions import Circumstances
 from triton_linear.tools.cli import main
-from triton_linear.tools.measuring import child, rounds
-from triton_linear.tools.measuring.child import MeasuringPlan
-from triton_linear.tools.measuring.rounds import Ended
+from triton_linear.tools.measuring import rounds
+from triton_linear.tools.measuring.records import CONTEST, Comparison, Heard, MeasuringPlan
 
-PROGRAM = MeasuringPlan("", "script.py", [], modes=["ours", "free"])
+PLAN = MeasuringPlan("script.py", [], modes=["ours", "free"])
+CODE = "code of free"
+COMPARISON = Comparison(Circumstances(*"abcdef"), 1.0, {}, "stock")
 
 
 class Played:
-    """Children that time kernels "a" and "b", and go wrong at what `wrong` says, each time they come to it."""
+    """Children that measure launches "a" and "b", and end as `wrong` says at some steps, each time they come
+    there."""
 
-    def __init__(self, wrong: dict[tuple[str, str], Ended], problem: str = "") -> None:
+    def __init__(self, wrong: dict[tuple[str, str], tuple[int, str]], problem: str = "") -> None:
         self.wrong = wrong
         self.problem = problem
-        self.plans: list[MeasuringPlan] = []
+        self.skipped: list[set[tuple[str, str]]] = []
         self.loud: list[bool] = []
 
-    def __call__(self, plan: MeasuringPlan, loud: bool) -> Ended:
-        self.plans.append(plan)
+    def __call__(self, plan: MeasuringPlan, heard: Heard, loud: bool) -> tuple[int, str]:
+        self.skipped.append(set(plan.skip))
         self.loud.append(loud)
-        with open(plan.records, "a") as file:
-            for key, name in itertools.product("ab", plan.modes):
-                if [key, name] in plan.skip:
+        heard.under_way = None
+        for key in "ab":
+            heard.hear(("seen", key, "kernel", (1, 1, 1), ""))
+            if (key, CONTEST) in plan.skip:
+                continue
+            for mode in (CONTEST, *plan.modes):
+                code = CODE if mode == "free" else ""
+                if {(key, mode), (key, code)} & plan.skip:
                     continue
-                print(json.dumps({"kernel": key, "begin": name}), file=file)
-                if (key, name) in self.wrong:
+                heard.hear(("begin", key, mode, code))
+                if (key, mode) in self.wrong:
                     if self.problem:
-                        print(json.dumps({"kernel": key, "mode": name, "problem": self.problem}), file=file)
-                    print('{"kernel": "cut o', end="", file=file)
-                    return self.wrong[key, name]
-                print(json.dumps({"kernel": key, "mode": name, "ratio": 2.0}), file=file)
-            print(json.dumps({"launches": {"a": 3, "b": 5}}), file=file)
-        return Ended(0)
+                        heard.hear(("problem", key, mode, self.problem))
+                    return self.wrong[key, mode]
+            heard.hear(("end", key, COMPARISON))
+        heard.hear(("counts", {"a": 3, "b": 5}))
+        return 0, ""
+
+
+CRASHED = -signal.SIGSEGV, "crashed with SIGSEGV"
 
 
 @pytest.mark.parametrize(
-    ("ended", "said", "expected"),
+    ("mode", "problem", "expected", "left_out"),
     [
-        (Ended(child.FAULT), "RuntimeError: illegal memory access", "illegal memory access"),
-        (Ended(child.FAULT), "", "faulted"),
-        (Ended(-signal.SIGSEGV), "", "crashed with SIGSEGV"),
-        (Ended(-signal.SIGKILL, too_long=True), "", "did not end"),
+        ("ours", "RuntimeError: an illegal memory access", "RuntimeError: an illegal memory access", "ours"),
+        ("free", "", "crashed with SIGSEGV", CODE),
+        (CONTEST, "", "crashed with SIGSEGV", CONTEST),
     ],
 )
-def test_a_fault_costs_one_figure(tmp_path: Path, ended: Ended, said: str, expected: str) -> None:
-    play = Played({("a", "free"): ended}, said)
-    records, last = rounds.rounds(PROGRAM, tmp_path, play, loud=True)
-    assert last == Ended(0)
-    assert play.loud == [True, False]
-    (problem,) = (record for record in records if "problem" in record)
-    assert (problem["kernel"], problem["mode"]) == ("a", "free")
-    assert expected in problem["problem"]
-    timed = {(record["kernel"], record["mode"]) for record in records if "ratio" in record}
-    assert timed == {("a", "ours"), ("b", "ours"), ("b", "free")}
-    assert play.plans[1].skip == [["a", "ours"], ["a", "free"]]
+def test_a_kernel_that_ends_the_child_is_left_out_of_the_next(
+    mode: str, problem: str, expected: str, left_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = Played({("b", mode): CRASHED}, problem)
+    monkeypatch.setattr(rounds, "run_child", play)
+    ended: list[object] = []
+    launches, status = rounds.rounds(PLAN, loud=True, ended=ended.append)
+    assert (status, play.loud) == (0, [True, False])
+    assert play.skipped[1] == {("a", CONTEST), ("b", left_out)}, "what has a result is not measured again"
+    assert [launch.problems for launch in launches] == [{}, {mode: expected}]
+    assert [launch.comparison for launch in launches] == [COMPARISON, None if mode == CONTEST else COMPARISON]
+    assert [launch.launches for launch in launches] == [3, 5]
+    assert ended == launches
 
 
-def test_a_program_that_crashes_by_itself_is_not_run_again(tmp_path: Path) -> None:
+def test_a_program_that_crashes_by_itself_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
     play = Played({})
-
-    def crash(plan: MeasuringPlan, loud: bool) -> Ended:
-        play(plan, loud)
-        return Ended(-signal.SIGSEGV)
-
-    records, ended = rounds.rounds(PROGRAM, tmp_path, crash, loud=False)
-    assert (ended.status, len(play.plans)) == (-signal.SIGSEGV, 1)
-    assert sum("ratio" in record for record in records) == 4
+    monkeypatch.setattr(rounds, "run_child", lambda *rest: (play(*rest), CRASHED)[1])
+    launches, status = rounds.rounds(PLAN)
+    assert (status, len(play.loud)) == (-signal.SIGSEGV, 1)
+    assert len(launches) == 2
 
 
-def test_a_child_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    script = tmp_path / "stuck.py"
-    begun = json.dumps({"kernel": "a", "begin": "free"})
-    script.write_text(
-        "import json, sys, time\n"
-        "plan = json.load(open(sys.argv[1]))\n"
-        f"open(plan['records'], 'a').write('{begun}\\n')\n"
-        "time.sleep(600)\n"
-    )
-    records = tmp_path / "records.jsonl"
-    records.touch()
-    plan = MeasuringPlan(str(records), "script.py", [])
-    ended = rounds.run_child(plan, False, (sys.executable, str(script)), patience=0.5)
-    assert ended.too_long
-    assert rounds.unfinished(rounds.read_records(records), ended) == ("a", "free")
+def test_children_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each dies there although it was to be left out."""
+    play = Played({("a", "ours"): CRASHED})
+    monkeypatch.setattr(rounds, "run_child", lambda plan, *rest: play(PLAN, *rest))
+    assert rounds.rounds(PLAN)[1] == -signal.SIGSEGV
+    assert len(play.loud) == rounds.MOST_CHILDREN
 
 
-def test_a_long_program_is_waited_for(tmp_path: Path) -> None:
-    script = tmp_path / "slow.py"
-    script.write_text("import time\ntime.sleep(1.5)\nraise SystemExit(3)\n")
-    records = tmp_path / "records.jsonl"
-    records.touch()
-    plan = MeasuringPlan(str(records), "script.py", [])
-    assert rounds.run_child(plan, False, (sys.executable, str(script)), patience=0.1) == Ended(3)
+SAYING = """
+import sys, time
+from multiprocessing.connection import Connection
+connection = Connection(int(sys.argv[1]))
+connection.recv()
+connection.send(("seen", "a", "kernel", (1, 1, 1), ""))
+"""
+BEGIN = 'connection.send(("begin", "a", "free", ""))\n'
 
 
-def test_the_child_becomes_the_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "seconds", "ended"),
+    [
+        (f"{BEGIN}time.sleep(600)", 0.0, (-signal.SIGKILL, "did not end")),
+        (f"{BEGIN}time.sleep(1.5)", 1.0, (0, "")),
+        ("time.sleep(1.5); sys.exit(3)", 0.0, (3, "")),
+        (f"{BEGIN}import os; os.abort()", 0.0, (-signal.SIGABRT, "crashed with SIGABRT")),
+        ("import os; os.fork() or time.sleep(600)", 0.0, (0, "")),
+    ],
+    ids=["stuck", "has its time", "long program", "crash", "leaves a process"],
+)
+def test_how_a_child_ends(code: str, seconds: float, ended: tuple[int, str]) -> None:
+    heard = Heard()
+    plan = MeasuringPlan("script.py", [], seconds=seconds)
+    command = (sys.executable, "-c", SAYING + code)
+    assert rounds.run_child(plan, heard, False, command, patience=0.5) == ended
+    assert list(heard.launches) == ["a"]
+    assert heard.under_way == (("a", "free", "") if BEGIN in code else None)
+
+
+def test_the_child_becomes_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that launches nothing, run by the child itself; its end is recorded whatever it is."""
     script = tmp_path / "program.py"
     script.write_text("import sys\nassert __name__ == '__main__'\nsys.exit(len(sys.argv))\n")
-    records = tmp_path / "records.jsonl"
-    records.touch()
-    assert rounds.run_child(MeasuringPlan(str(records), str(script), ["--a", "b"]), True) == Ended(3)
-    assert rounds.read_records(records) == [{"launches": {}}]
+    heard, said = Heard(), list[object]()
+    monkeypatch.setattr(heard, "hear", said.append)
+    assert rounds.run_child(MeasuringPlan(str(script), ["--a", "b"]), heard, True) == (3, "")
+    assert said == [("counts", {})]
 
 
 # --- the command line -------------------------------------------------------------------------------------
-
-
 def test_bad_input_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, binary = tmp_path / "text.md", tmp_path / "binary"
     text.write_text("It's no program\n")
@@ -129,7 +144,7 @@ def test_bad_input_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[st
         str(binary): "is not a Python script",
     }
     for script, message in cases.items():
-        assert main(["tune", script, "--check", "passed on"]) == 1
+        assert main(["tune", script, "--seconds", "passed on"]) == 1
         errors = capsys.readouterr().err
         assert message in errors
         assert "Traceback" not in errors
