@@ -23,7 +23,7 @@ from triton_linear.lowering.interpreter.memory import Bits
 from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.attempts import concerning
-from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
+from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import (
@@ -45,8 +45,7 @@ __all__ = ["LOWERING", "LoweredKernel", "lower_kernel", "registers_of", "sink"]
 class LoweredKernel:
     """A kernel in the LLVM dialect, after Triton's backend.
 
-    `embedded` is the TTGIR given to the backend; `conversions` and `gathers` are the decisions of this
-    package's passes.
+    `embedded` is the TTGIR given to the backend; `conversions` are the decisions of this package's passes.
     """
 
     text: str
@@ -55,7 +54,6 @@ class LoweredKernel:
     num_warps: int
     embedded: str
     conversions: tuple[DecidedConversion, ...] = ()
-    gathers: tuple[DecidedGather, ...] = ()
 
     def run(
         self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT, ctas: int = 1
@@ -92,10 +90,8 @@ def lower_kernel(
     for attempt in prepared.attempts() if options is not None else ():
         lowered = lower(to_triton(attempt.text), target.name, "llvm")
         if (lowered.metadata.get("shared") or 0) <= attempt.room:
-            decided = prepared.conversions(attempt), prepared.gathers(attempt)
-            return LoweredKernel(
-                lowered.text("llvm"), kernels(module)[0], target, warps, attempt.text, *decided
-            )
+            decided = prepared.conversions(attempt)
+            return LoweredKernel(lowered.text("llvm"), kernels(module)[0], target, warps, attempt.text, decided)
     lowered = lower(to_triton(stock), target.name, "llvm")
     return LoweredKernel(lowered.text("llvm"), kernels(module)[0], target, warps, stock)
 

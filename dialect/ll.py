@@ -54,21 +54,16 @@ LOOSE = "ll.loose"
 UNPACKS = "ll.unpacks"
 ASSIGNED = "ll.assigned"
 PERMUTED = "ll.permuted"
-INDEX = "ll.index"
-INDEX_ELEMENT = "ll.index_element"
-AXIS = "ll.axis"
-GATHER = "ll.gather"
 WIDENED = "ll.widened"
 EARLY = "ll.early"
 AWAITED = "ll.awaited"
 SPLIT = "ll.split"
 DEFERRED = "ll.deferred"
 PARTIALS = "ll.partials"
-AGREE = "ll.agree"
 OWN = "ll.own"
 
 CHANGES = (AWAITED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, EARLY)
-"""Attributes that passes leave on a module if they change more than its conversions and gathers."""
+"""Attributes that passes leave on a module if they change more than its conversions."""
 
 DEFINITION = """
 irdl.dialect @ll {

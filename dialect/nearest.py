@@ -35,9 +35,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The known name nearest to `name`: the only one that begins with it, or a similar one; "" if there is
     none.
 
-    >>> passes = ["linear-outline-conversions", "linear-lower-gathers"]
-    >>> nearest("linear-out", passes), nearest("linear-lower-gather", passes), nearest("linear", passes)
-    ('linear-outline-conversions', 'linear-lower-gathers', '')
+    >>> passes = ["linear-outline-conversions", "linear-select-lowering"]
+    >>> nearest("linear-out", passes), nearest("linear-select-lower", passes), nearest("linear", passes)
+    ('linear-outline-conversions', 'linear-select-lowering', '')
     """
     names = list(known)
     completions = [each for each in names if name and each.startswith(name)]

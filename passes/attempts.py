@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
@@ -20,14 +19,12 @@ from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.conversions.stubs import with_limit
 from triton_linear.passes.framework.planning import situation_of
-from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather
+from triton_linear.passes.framework.plans import STOCK, DecidedConversion
 from triton_linear.passes.framework.run import PipelineRun
 from triton_linear.passes.operations.names import CALL, GLOBAL_ACCESSES
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import Rewritten, rewrite
 from triton_linear.passes.screen import are_short, screened
-
-Decided = TypeVar("Decided", DecidedConversion, DecidedGather)
 
 LEAST_SCRATCH = 0
 """A scratch limit below what any plan needs, so that each plan takes the least it can."""
@@ -98,12 +95,8 @@ class Prepared:
         """The decision for each conversion in an attempt; None: the stock kernel is compiled."""
         return tuple(self.in_attempt(found, attempt) for found in self.rewritten.conversions)
 
-    def gathers(self, attempt: Attempt | None) -> tuple[DecidedGather, ...]:
-        """The decision for each gather in an attempt; None: the stock kernel is compiled."""
-        return tuple(self.in_attempt(found, attempt) for found in self.rewritten.gathers)
-
-    def in_attempt(self, found: Decided, attempt: Attempt | None) -> Decided:
-        """The decision for one conversion or gather in an attempt; None: the stock kernel is compiled."""
+    def in_attempt(self, found: DecidedConversion, attempt: Attempt | None) -> DecidedConversion:
+        """The decision for one conversion in an attempt; None: the stock kernel is compiled."""
         if attempt is None and self.differs:
             return replace(found, kind=STOCK, detail=EXHAUSTED, stub=None)
         if attempt is None or found.stub is None:

@@ -16,7 +16,7 @@ class PipelineOptions:
     layouts: some layout or access may be worth changing; of `assign`, only loads of loops begin earlier if not.
     reductions: split reductions across warps. Needs `lower`: the parts are written for the lowering of this
     package.
-    lower: emit code for the remaining conversions and gathers.
+    lower: emit code for the remaining conversions.
     scratch_limit: most bytes of shared memory that one conversion may use as scratch; None: the target's limit.
     exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
     distinct: loads may move in front of what a kernel writes by another argument, where the module says so
@@ -47,8 +47,8 @@ class PipelineOptions:
         return wanted and self.lower and not self.free
 
     def keeping_layouts(self) -> PipelineOptions:
-        """These options without the passes that change layouts or make tensors in other layouts: conversions,
-        gathers and fixes remain.
+        """These options without the passes that change layouts or make tensors in other layouts: conversions
+        and fixes remain.
 
         >>> kept = PipelineOptions().keeping_layouts()
         >>> kept.assign, kept.reductions

@@ -24,7 +24,7 @@ _ANCHORED = re.compile(r"\s*builtin\.module\s*\((?P<passes>.*)\)\s*", re.DOTALL)
 
 
 def parse_pipeline(text: str) -> list[Pass | str]:
-    """The passes of a textual pipeline, `linear-lower-gathers,linear-select-lowering{target=cuda:90}`.
+    """The passes of a textual pipeline, `linear-select-lowering{target=cuda:90},linear-outline-conversions`.
 
     The pipeline may be wrapped in `builtin.module(...)`. A name that is not in `PASSES` is taken as one of
     MLIR's.

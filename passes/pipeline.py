@@ -19,7 +19,6 @@ from triton_linear.passes.analysis.writes import Pair, early
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions.free import FreeConversions
-from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
@@ -27,7 +26,7 @@ from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.framework import provenance
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.planning import function_of
-from triton_linear.passes.framework.plans import STOCK, DecidedConversion, DecidedGather, Plans
+from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Plans
 from triton_linear.passes.framework.run import PipelineRun, run_passes
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
@@ -63,7 +62,7 @@ def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
     if options.splits_reductions:
         passes.append(SplitReductions(target, limit, exact))
     if options.lower:
-        passes += [LowerGathers(target, limit, exact), SelectLowering(target, limit, exact)]
+        passes.append(SelectLowering(target, limit, exact))
     if options.assign:
         passes.append(LoadAhead(target, options.distinct))
     if options.chooses_layouts:
@@ -84,7 +83,7 @@ class Rewritten:
 
     run: plans, remarks and errors of the passes.
     stubs: what each outlined function computes, by its name; every plan is proved.
-    conversions, gathers: how each of them is lowered, in the order of the module.
+    conversions: how each of them is lowered, in the order of the module.
     changed: True if the passes changed layouts, reductions or accesses.
     seen: number of conversions before the pipeline. avoided: how many of these the assignment of layouts
     removed.
@@ -96,7 +95,6 @@ class Rewritten:
     run: PipelineRun
     stubs: Mapping[str, Stub] = field(default_factory=dict)
     conversions: tuple[DecidedConversion, ...] = ()
-    gathers: tuple[DecidedGather, ...] = ()
     changed: bool = False
     seen: int = 0
     avoided: int = 0
@@ -149,7 +147,6 @@ def rewritten(
         done,
         stubs_of(ops, target, done.plans),
         tuple(done.plans.conversions),
-        tuple(done.plans.gathers),
         any(mark in attributes for mark in ll.CHANGES),
         seen,
         0 if lowered is None else seen - len(lowered),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions.free import FreeConversions
-from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.fixes.await_operands import AwaitOperands
@@ -25,7 +24,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-free-conversions": FreeConversions,
     "linear-load-ahead": LoadAhead,
     "linear-load-early": LoadEarly,
-    "linear-lower-gathers": LowerGathers,
     "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,

@@ -34,8 +34,8 @@ def screened(
 ) -> PipelineOptions | None:
     """The part of `options` that can change a module with these operations; None if nothing can.
 
-    Choosing layouts can save conversions and gathers, and helps accesses with short rows. Loads of loops may
-    begin an iteration ahead where data is exchanged between warps, and dots of loops may have to be waited for.
+    Choosing layouts can save conversions, and helps accesses with short rows. Loads of loops may begin an
+    iteration ahead where data is exchanged between warps, and dots of loops may have to be waited for.
     `has_short_rows` is called only if its result matters, as it takes longest.
     """
 
@@ -43,14 +43,12 @@ def screened(
         return any(counts.get(name) for name in wanted)
 
     if options.free:
-        return options if has(names.CONVERT) else None
+        return options if has(CONVERT) else None
     accesses = has(*names.LOCAL_ACCESSES)
-    assigns = (
-        has(names.CONVERT, names.GATHER) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
-    )
+    assigns = has(CONVERT) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
     splits = has(names.REDUCE) and options.splits_reductions
     awaits = options.assign and has(names.FOR) and has(names.WARP_GROUP_DOT)
-    exchanges = accesses or has(names.CONVERT, names.GATHER, *names.COMBINING)
+    exchanges = accesses or has(CONVERT, names.GATHER, *names.COMBINING)
     advances = options.assign and exchanges and has(names.FOR) and has(names.LOAD)
     if not (assigns or splits or awaits or advances):
         return None

@@ -21,7 +21,7 @@ from triton_linear.dialect.mlir_adapter import (
     operations,
 )
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
+from triton_linear.passes.conversions.stubs import STUB_PREFIX
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown
 from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION
 
@@ -115,7 +115,7 @@ def _call(op: Operation, functions: dict[str, Operation]) -> Iterator[Complaint]
         yield op, f"call of @{name}, and there is no such function"
         return
     declared = functions[name].attributes["function_type"].value
-    if name.startswith(CONVERSION_PREFIX) and ll.PLAN not in functions[name].attributes:
+    if name.startswith(STUB_PREFIX) and ll.PLAN not in functions[name].attributes:
         yield op, f"call of @{name}, a name of outlined conversions, which has no '{ll.PLAN}'"
     given = [v.type for v in op.operands], [v.type for v in op.results]
     if not hasattr(declared, "inputs") or given != (list(declared.inputs), list(declared.results)):
@@ -162,7 +162,4 @@ _ATTRIBUTE_CHECKS: dict[str, Callable[[Attribute], str | None]] = {
     ll.SOURCE: _not_a_layout,
     ll.DESTINATION: _not_a_layout,
     ll.ELEMENT: _not_an_element,
-    ll.INDEX: _not_a_layout,
-    ll.INDEX_ELEMENT: _not_an_element,
-    ll.AXIS: _of_kind(IntegerAttr, "an integer"),
 }

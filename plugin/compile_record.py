@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from triton_linear import garbage
 from triton_linear.dialect.interfaces import TritonModule
 from triton_linear.dialect.records import dataclass
-from triton_linear.report import Outcome, PhaseClock, Report, ReportedConversion, ReportedGather
+from triton_linear.report import Outcome, PhaseClock, Report, ReportedConversion
 
 if TYPE_CHECKING:
     from triton_linear.dialect.mlir_adapter import Module
@@ -35,7 +35,6 @@ class CompileRecord:
     avoided: int = 0
     compiled: bool = False
     conversions: tuple[ReportedConversion, ...] = ()
-    gathers: tuple[ReportedGather, ...] = ()
     remarks: tuple[str, ...] = ()
     before: str = ""
     after: str = ""
@@ -59,8 +58,8 @@ class CompileRecord:
             yield
 
     def undo(self) -> None:
-        """Drop what was recorded of conversions and gathers, since the stock kernel is compiled."""
-        self.conversions, self.gathers, self.avoided = (), (), 0
+        """Drop what was recorded of conversions, since the stock kernel is compiled."""
+        self.conversions, self.avoided = (), 0
 
     def report(self, target: str) -> Report:
         error = self.error

@@ -21,12 +21,12 @@ from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.report import TRITON, ReportedConversion, ReportedGather
+from triton_linear.report import TRITON, ReportedConversion
 from triton_linear.setting import mlir_provider
 
 if TYPE_CHECKING:
     from triton_linear.passes.attempts import Attempt, Prepared
-    from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
+    from triton_linear.passes.framework.plans import DecidedConversion
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<place>:\d+:\d+(?: to (?:\d+)?:\d+)?)?')
 """A string. If `place` matches, the string is a file name, and `place` a location in that file. Other strings
@@ -48,11 +48,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class TriedVersion:
-    """A version with its conversions and gathers; `version` is None for the stock kernel."""
+    """A version with its conversions; `version` is None for the stock kernel."""
 
     version: Version | None
     conversions: tuple[ReportedConversion, ...]
-    gathers: tuple[ReportedGather, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +140,7 @@ def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVer
 
     def made(one: Attempt | None) -> TriedVersion:
         version = None if one is None else Version(one.text, one.room, one.scratch, one.apart)
-        conversions = tuple(map(_conversion, prepared.conversions(one)))
-        tried.append(TriedVersion(version, conversions, tuple(map(_gather, prepared.gathers(one)))))
+        tried.append(TriedVersion(version, tuple(map(_conversion, prepared.conversions(one)))))
         return tried[-1]
 
     if prepared.differs:
@@ -150,23 +148,11 @@ def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVer
     yield made(None)
 
 
-def reported(made: TriedVersion) -> tuple[tuple[ReportedConversion, ...], tuple[ReportedGather, ...]]:
-    """The conversions and gathers of a version for a report: each with the line in the user's source."""
-    conversions = (replace(found, location=user_line(found.location)) for found in made.conversions)
-    gathers = (replace(found, location=user_line(found.location)) for found in made.gathers)
-    return tuple(conversions), tuple(gathers)
+def reported(made: TriedVersion) -> tuple[ReportedConversion, ...]:
+    """The conversions of a version for a report: each with the line in the user's source."""
+    return tuple(replace(found, location=user_line(found.location)) for found in made.conversions)
 
 
 def _conversion(found: DecidedConversion) -> ReportedConversion:
-    layouts = found.source, found.destination
-    return ReportedConversion(
-        found.location, *layouts, _lowering(found), found.detail, found.partials, found.made
-    )
-
-
-def _gather(found: DecidedGather) -> ReportedGather:
-    return ReportedGather(found.location, found.source, found.index, _lowering(found), found.detail)
-
-
-def _lowering(found: DecidedConversion | DecidedGather) -> str:
-    return TRITON if found.kind == "stock" else found.kind
+    layouts, lowering = (found.source, found.destination), TRITON if found.kind == "stock" else found.kind
+    return ReportedConversion(found.location, *layouts, lowering, found.detail, found.partials, found.made)

@@ -32,7 +32,7 @@ class Outcome(Enum):
     """What the plugin did with a kernel."""
 
     NOTHING_TO_DO = "nothing to do"
-    """The kernel has no conversion, gather, reduction or access to shared memory that might change. Stock
+    """The kernel has no conversion, reduction or access to shared memory that might change. Stock
     Triton compiled it, and no pass ran."""
     CONVERTED = "converted"
     """The passes changed the kernel, and the changed kernel was compiled."""
@@ -80,28 +80,8 @@ class ReportedConversion:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedGather:
-    """One gather: its source location, the types of its source and index, and its lowering.
-
-    `lowering` is "gather" if the kernel runs code that this package emitted for it; `detail` is then a summary.
-    It is "triton" if Triton lowers it; `detail` is then the reason.
-    """
-
-    location: str
-    source: str
-    index: str
-    lowering: str
-    detail: str = ""
-
-    @property
-    def ours(self) -> bool:
-        """Whether the kernel runs code that this package emitted for it."""
-        return self.lowering != TRITON
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
-    """One compile: what became of the kernel's conversions and gathers, and the seconds of each phase.
+    """One compile: what became of the kernel's conversions, and the seconds of each phase.
 
     `seen` counts the conversions before any pass. Of these, `ours` run code of this package, `noop` move
     nothing, `folded` were removed, `avoided` are not needed with the chosen layouts, `free` were omitted for
@@ -121,7 +101,6 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     traceback: str | None = None
-    gathers: tuple[ReportedGather, ...] = ()
     avoided: int = 0
     variant: str = ""
     key: str = ""
@@ -188,20 +167,12 @@ class Report:
         if made := self.made:
             ours, noop, left = sum(c.ours for c in made), _count(made, NOOP), _count(made, TRITON)
             counts += f"; {len(made)} more that our passes made: {ours} ours, {noop} no-op, {left} left"
-        if self.gathers:
-            counts += f"; {len(self.gathers)} gather{'' if len(self.gathers) == 1 else 's'}"
-            counts += f": {sum(gather.ours for gather in self.gathers)} ours"
         lines = [f"{self.kernel} for {self.target}: {self.outcome.value}; {counts}"]
         if self.variant:
             lines.append(f"  decided by measuring: {self.variant}")
         if self.passes:
             lines.append(f"  changed by user passes: {', '.join(self.passes)}")
         lines += _once(f"  {_line(conversion)}" for conversion in self.conversions)
-        lines += _once(
-            f"  {gather.location}: gather: {'' if gather.ours else 'left to Triton: '}"
-            f"{gather.detail.removeprefix('gather: ')}"
-            for gather in self.gathers
-        )
         lines += [f"  remark: {remark}" for remark in dict.fromkeys(self.remarks)]
         if self.error is not None:
             lines.append(f"  error: {self.error}")

@@ -38,8 +38,7 @@ def line_of(report: Report) -> str:
             words["made"] = len(report.made)
     words["outcome"] = report.outcome.name.lower()
     words["seconds"] = {phase: round(seconds, 6) for phase, seconds in report.seconds.items()}
-    for name in ("conversions", "gathers"):
-        words[name] = [dataclasses.asdict(each) for each in words[name]]
+    words["conversions"] = [dataclasses.asdict(each) for each in report.conversions]
     return json.dumps(words) + "\n"
 
 

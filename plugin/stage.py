@@ -355,12 +355,12 @@ class LLIRStage:
                 made = next(versions, None)
             if made is None:
                 raise known.Unfinished
-            record.conversions, record.gathers = known.reported(made)
+            record.conversions = known.reported(made)
             version = made.version
             if version is None and outcome.differs:
                 record.avoided = 0
                 record.conversions = tuple(found for found in record.conversions if found.own)
-            elif version is None and record.seen == 0 and not record.gathers:
+            elif version is None and record.seen == 0:
                 record.outcome = Outcome.NOTHING_TO_DO
             if version is None:
                 return None

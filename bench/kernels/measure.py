@@ -166,7 +166,6 @@ class Session:
         facts = {
             "kernels": [kernel_facts(kernel) for kernel in kernels],
             "conversions": conversions(reports, {kernel.name for kernel in kernels}),
-            "gathers": gathers(reports, {kernel.name for kernel in kernels}),
             "fell_back": [f"{r.kernel}: {r.error}" for r in reports if r.outcome is Outcome.FAILED],
         }
         if configs is not None:
@@ -288,12 +287,6 @@ def conversions(reports: Sequence[Report], kernels: set[str]) -> dict[str, int]:
             kinds.update(conversion.lowering for conversion in report.conversions)
             kinds["folded"] += report.folded
     return {kind: count for kind, count in sorted(kinds.items()) if count}
-
-
-def gathers(reports: Sequence[Report], kernels: set[str]) -> list[list[str]]:
-    """How each gather of some kernels is done, and what there is to say about it, by the plugin's reports."""
-    mine = [report for report in reports if report.kernel in kernels]
-    return [[gather.lowering, gather.detail] for report in mine for gather in report.gathers]
 
 
 def _write(folder: str, stem: str, kernel: Any, stages: Sequence[str] = ("ttgir", "ptx")) -> None:

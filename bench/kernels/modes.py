@@ -54,7 +54,6 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 PASSES = (
     "permute-contraction",
     "split-reductions",
-    "lower-gathers",
     "widen-accesses",
     "defer-reductions",
 )

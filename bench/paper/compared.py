@@ -45,19 +45,18 @@ def _keep(kernels: Sequence[Any], reports: Sequence[Any]) -> None:
             known = {
                 "conversions": measure.conversions(mine, {kernel.name}),
                 "fell_back": [each.error for each in mine if each.error],
-                "gathers": measure.gathers(mine, {kernel.name}),
             }
             path = _told(kernel)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(known))
 
 
-def prepare(work: Work, parts: Sequence[str] = ()) -> dict[str, str]:
-    """Compile kernels in every mode and `parts` into Triton's cache; gives what went wrong, by mode."""
+def prepare(work: Work) -> dict[str, str]:
+    """Compile kernels in every mode into Triton's cache; gives what went wrong, by mode."""
     import torch
 
     wrong = {}
-    for mode in (*modes.WAYS, *parts):
+    for mode in (*modes.WAYS, *PARTS):
         try:
             with modes.context(mode) as reports, measure.loaded() as kernels:
                 work.warm(torch)
@@ -74,13 +73,13 @@ def _ready() -> None:
     gc.freeze()
 
 
-def run(work: Work, name: str, parts: Sequence[str] = ()) -> tuple[measure.Session, dict[str, Any]]:
-    """Times, ratios, facts of the kernels and verdicts on the results, in every mode and `parts`."""
+def run(work: Work, name: str) -> tuple[measure.Session, dict[str, Any]]:
+    """Times, ratios, facts of the kernels and verdicts on the results, in every mode."""
     import torch
 
     _ready()
     session = measure.opened(work.measured(name), EFFORT)
-    found = measure.judged(session, [*modes.WAYS[1:], *parts, modes.AGAIN])
+    found = measure.judged(session, [*modes.WAYS[1:], *PARTS, modes.AGAIN])
     good = measure.timeable(found)
     for mode in good:
         found[mode] |= _reported(session.variant(mode).held, found[mode])
@@ -102,19 +101,16 @@ def run(work: Work, name: str, parts: Sequence[str] = ()) -> tuple[measure.Sessi
 
 
 def _reported(kernels: Sequence[Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of conversions and gathers, and what fell back: of this compilation, or of the one that the
-    cache has."""
+    """What became of conversions, and what fell back: of this compilation, or of the one that the cache has."""
     became, failed = Counter(facts["conversions"]), list(facts["fell_back"])
-    gathers = list(facts["gathers"])
-    if not (became or failed or gathers):
+    if not (became or failed):
         for kernel in kernels:
             path = _told(kernel)
             if path.exists():
                 known = json.loads(path.read_text())
                 failed += known["fell_back"]
-                gathers += known["gathers"]
                 became.update(known["conversions"])
-    return {"conversions": dict(became), "fell_back": failed, "gathers": gathers}
+    return {"conversions": dict(became), "fell_back": failed}
 
 
 def _judge(torch: Any, work: Work, session: measure.Session, found: Mapping[str, dict[str, Any]]) -> None:

@@ -36,13 +36,13 @@ def counts(modules: Sequence[str]) -> dict[str, int]:
 
 def prepare(case: Case) -> dict[str, str]:
     """Compile a case's kernels in every mode into Triton's cache; gives what went wrong, by mode."""
-    return compared.prepare(case.work(), compared.PARTS)
+    return compared.prepare(case.work())
 
 
 def run(case: Case) -> Record:
     """Times, ratios, facts of the kernels and verdicts on the results of one case, in every mode."""
     begun = time.perf_counter()
-    session, found = compared.run(case.work(), case.key, compared.PARTS)
+    session, found = compared.run(case.work(), case.key)
     return {
         "kernel": case.kernel,
         "size": dict(case.size),

@@ -6,7 +6,7 @@ import importlib
 
 from .table import Table
 
-NAMES = ("widths", "reductions", "mixed", "mxfp4", "shuffles", "gather", "kernels")
+NAMES = ("widths", "reductions", "mixed", "mxfp4", "shuffles", "kernels")
 
 
 def table(name: str) -> Table:

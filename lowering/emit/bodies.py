@@ -1,5 +1,5 @@
-"""Code of conversions and gathers: LLVM-dialect operations from a struct of source registers to one of
-destination registers.
+"""Code of conversions: LLVM-dialect operations from a struct of source registers to one of destination
+registers.
 
 Emission follows the plan and decides nothing. Elements move in their own type, or as integers of their width
 (i1 as i8). No float operation is applied to them, so that a NaN keeps its payload.
@@ -16,7 +16,6 @@ from triton_linear.lowering.emit.elements import (
     unpacked,
     width,
 )
-from triton_linear.lowering.emit.gathers import gathered
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
 from triton_linear.lowering.emit.parts import HALF, WORD, Packer, Parts, parts_of
 from triton_linear.lowering.emit.shared import emit_exchange
@@ -27,7 +26,6 @@ from triton_linear.lowering.emit.text import (
 )
 from triton_linear.lowering.emit.words import WordWriter
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.plan.plans import (
     FreePlan,
@@ -41,7 +39,7 @@ from triton_linear.lowering.target.targets import Target
 
 
 def emit_body(
-    plan: Plan | GatherPlan,
+    plan: Plan,
     signature: Signature,
     target: Target,
     writer: FunctionWriter,
@@ -50,14 +48,12 @@ def emit_body(
     accumulators: bool = False,
     loose: bool = False,
     unpacks: bool = False,
-    index: str = "",
 ) -> str:
-    """Write the code of a conversion or gather; return the name of the struct of destination registers.
+    """Write the code of a conversion; return the name of the struct of destination registers.
 
-    value: the name of the struct of source registers. index: that of the registers of a gather's index. base:
-    the name of the `!llvm.ptr<3>` to the plan's scratch, not used by plans without scratch. accumulators: the
-    source may be accumulators in the registers that `wgmma` wrote. loose, unpacks: bytes of the source, or of
-    the result, have a register each.
+    value: the name of the struct of source registers. base: the name of the `!llvm.ptr<3>` to the plan's
+    scratch, not used by plans without scratch. accumulators: the source may be accumulators in the registers
+    that `wgmma` wrote. loose, unpacks: bytes of the source, or of the result, have a register each.
     """
     machine = machine_of(target)
     settler, packer = machine if accumulators else None, machine.bytes_packer if loose else None
@@ -71,8 +67,6 @@ def emit_body(
         values = [register(number) for number in plan.sources]
     elif isinstance(plan, FreePlan):
         values = _free(writer, plan, signature.element, register, settler)
-    elif isinstance(plan, GatherPlan):
-        values = gathered(plan, signature, target, writer, register, index)
     else:
         together = target.vector_words if width(signature.element) == HALF else 1
         words = _packing(writer, plan, signature, register, settler, packer, together)
@@ -179,12 +173,9 @@ def _free(
     return [value for group in groups for value in made(group)]
 
 
-def signature_of(
-    plan: Plan | GatherPlan, element: ElementType, index_element: ElementType | None = None
-) -> Signature:
-    """The signature of the code of `plan`; index_element: of a gather's index."""
-    index = "" if index_element is None else index_element.llvm
-    return Signature(element.llvm, plan.source_registers, plan.destination_registers, index)
+def signature_of(plan: Plan, element: ElementType) -> Signature:
+    """The signature of the code of `plan`."""
+    return Signature(element.llvm, plan.source_registers, plan.destination_registers)
 
 
 def _signed(word: int) -> int:
@@ -192,15 +183,14 @@ def _signed(word: int) -> int:
     return word - (word >> 31 << 32)
 
 
-def emit(plan: Plan | GatherPlan, signature: Signature, target: Target, symbol: str = "conversion") -> str:
-    """The code as a function of the source's struct, the index's if there is one, and the `!llvm.ptr<3>` to the
-    scratch, which returns the destination's struct.
+def emit(plan: Plan, signature: Signature, target: Target, symbol: str = "conversion") -> str:
+    """The code as a function of the source's struct and the `!llvm.ptr<3>` to the scratch, which returns the
+    destination's struct.
 
     Its body has the lines that `embed` puts into a kernel.
     """
     writer = FunctionWriter()
-    result = emit_body(plan, signature, target, writer, "%source", "%scratch", index="%index")
+    result = emit_body(plan, signature, target, writer, "%source", "%scratch")
     writer.effect(f"llvm.return {result} : {signature.result}")
-    named = zip(("%source", "%index"), signature.arguments, strict=False)
-    arguments = ", ".join([*(f"{name}: {type_}" for name, type_ in named), f"%scratch: {SHARED}"])
+    arguments = f"%source: {signature.source}, %scratch: {SHARED}"
     return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"

@@ -7,7 +7,6 @@ and buffers that last.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.records import dataclass
@@ -61,8 +60,7 @@ class Call:
     @property
     def signature(self) -> Signature:
         """The structs that its code goes between."""
-        stub = self.stub
-        return signature_of(stub.plan, stub.element, None if stub.index is None else stub.index.element)
+        return signature_of(self.stub.plan, self.stub.element)
 
     @property
     def own_buffer(self) -> OwnBuffer:
@@ -116,19 +114,27 @@ class CallWriter:
         return "".join((*lines, *self._buffers.definitions()))
 
     def code(self, call: Call, line: re.Match[str], home: Home | None) -> str:
-        """The code of one call, which takes the values and gives the result that its line names."""
-        signature = call.signature
-        for type_ in (*signature.arguments, signature.result):
+        """The code of one call, which takes the value and gives the result that its line names."""
+        stub, signature = call.stub, call.signature
+        for type_ in (signature.source, signature.result):
             self._alias(type_)
         prefix, location = f"%__ll_{call.number}_", f"#__ll_loc{call.number}"
-        self.locations.append(f'{location} = loc("{call.stub.symbol}"({line["location"]}))\n')
+        self.locations.append(f'{location} = loc("{stub.symbol}"({line["location"]}))\n')
         own = self._lines(prefix, location)
-        operands, types = line["operands"].split(", "), re.split(", (?=tensor<)", line["types"])
-        names = [f"{prefix}{name}" for name in ("source", "index")]
-        for name, operand, type_, struct in zip(names, operands, types, signature.arguments, strict=False):
-            own.define(name, f"{_CAST} {operand} : {type_} to {own.type(struct)}")
+        taken = f"{line['operand']} : {line['source']} to {own.type(signature.source)}"
+        source = own.define(f"{prefix}source", f"{_CAST} {taken}")
         body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
-        result = self._body(call, signature, body, names, f"{prefix}scratch")
+        result = emit_body(
+            stub.plan,
+            signature,
+            self._target,
+            body,
+            source,
+            f"{prefix}scratch",
+            stub.accumulators,
+            stub.loose,
+            stub.unpacks,
+        )
         if call.partition is None:
             self._uses_thread |= body.uses_thread
         elif body.uses_thread:
@@ -150,29 +156,6 @@ class CallWriter:
             line["result"], f"ttg.convert_layout {tensor}{call.promises} : {destination} -> {destination}"
         )
         return "".join((own.body(), body.body(), after.body(), ranked.body()))
-
-    def _body(
-        self,
-        call: Call,
-        signature: Signature,
-        body: FunctionWriter,
-        names: Sequence[str],
-        scratch: str,
-    ) -> str:
-        """Write the code of a call's plan between its structs, and return the name of its result."""
-        stub = call.stub
-        return emit_body(
-            stub.plan,
-            signature,
-            self._target,
-            body,
-            names[0],
-            scratch,
-            stub.accumulators,
-            stub.loose,
-            stub.unpacks,
-            names[-1],
-        )
 
     def free(self, call: Call) -> str:
         """The line that frees a call's scratch, for a place outside its code."""

@@ -1,7 +1,7 @@
 """Putting our code into a kernel before Triton lowers it.
 
-A call of an outlined conversion or gather becomes the LLVM-dialect code of its plan between casts: from the
-tensors that it takes to the structs of registers that Triton's type conversion will make of them, and back.
+A call of an outlined conversion becomes the LLVM-dialect code of its plan between casts: from the tensor that
+it takes to the struct of registers that Triton's type conversion will make of it, and back.
 When Triton lowers the kernel the casts meet that conversion's own and cancel; the code in between is already
 what Triton lowers to, and stays. So no module is printed or parsed a second time, and the code sits in the
 kernel, inlined, with the own source location of what was called for under the name of its stub.
@@ -51,13 +51,13 @@ _CALL = "tt.call"
 _PLACE = "triton_linear.place"
 """An operation that stands where text is to come, in the copy that is printed."""
 _LINE = re.compile(
-    r'^ *(?:(?P<result>%\w+) = "tt\.call"\((?P<operands>%[\w#]+(?:, %[\w#]+)?)\) '
+    r'^ *(?:(?P<result>%\w+) = "tt\.call"\((?P<operand>%[\w#]+)\) '
     r"<?\{[^\n]*?callee = @(?P<symbol>\w+)[^\n]*?"
-    r" : \((?P<types>tensor<.*>)\) -> (?P<destination>tensor<.*>) loc\((?P<location>#?\w+|.*)\)"
+    r" : \((?P<source>tensor<.*>)\) -> (?P<destination>tensor<.*>) loc\((?P<location>#?\w+|.*)\)"
     rf'|"{re.escape(_PLACE)}"\(\)[^\n]*)\n',
     re.MULTILINE,
 )
-"""A line of such a place, or of a call of one or two tensors."""
+"""A line of such a place, or of a call of one tensor."""
 
 
 class EmbedError(Exception):

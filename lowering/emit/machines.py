@@ -49,9 +49,6 @@ PACK = "{ .reg .b32 low, high; mov.b32 low, {$1, $2}; mov.b32 high, {$3, $4}; pr
 """PTX for a word of the lowest bytes of four registers of 16 bits, in three permutes. LLVM would first clear
 the other byte of each register."""
 
-SHUFFLE, PERMUTE_BACKWARD = "llvm.nvvm.shfl.sync", "llvm.amdgcn.ds.bpermute"
-"""LLVM's intrinsics that read a word of another lane; the first lacks the mode and the type."""
-
 ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for a zero that Triton must not fold, and its constraint."""
 
@@ -70,14 +67,9 @@ class InstructionWriter(Protocol):
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
         """`word` of another lane: of lane number `lane` if it is a value, of the own lane xor `lane` if it is
-        an int.
-
-        The lane bits in the mask `kept` are those of the own lane, whatever `lane` has there; only a target
-        that `shuffles_in_segments` can keep bits. `bits`: only the lowest bits of the word may be set, in every
-        lane; LLVM learns of it.
-        """
+        an int."""
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
         """The lane instructions that do a shuffle; None if `shuffle` has to."""
@@ -143,11 +135,9 @@ class _Nvidia(InstructionWriter):
         text = f"{THREAD} // {writer.prefix}"
         return writer.once(f'llvm.inline_asm asm_dialect = att "{text}", "=r" : () -> {I32}')
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
         mode, where = ("bfly", writer.constant(lane)) if isinstance(lane, int) else ("idx", lane)
-        everyone, clamp = writer.constant(-1), writer.constant(kept << 8 | 31)
-        if bits < 32:
-            return _narrow(writer, f"{SHUFFLE}.{mode}.i32", (everyone, word, where, clamp), bits)
+        everyone, clamp = writer.constant(-1), writer.constant(31)
         return writer.op(f"nvvm.shfl.sync {mode} {everyone}, {word}, {where}, {clamp} : {I32} -> {I32}")
 
     def permute(self, writer: FunctionWriter, low: str, high: str, selector: str) -> str:
@@ -200,16 +190,6 @@ class _Nvidia(InstructionWriter):
         self.barrier(writer, "warp")
 
 
-def _narrow(writer: FunctionWriter, intrinsic: str, operands: Sequence[str], bits: int) -> str:
-    """Call an intrinsic whose result has only its lowest `bits` set, and annotate this range.
-
-    Without the annotation, LLVM masks the result of one gather in a loop before the next gather shuffles it.
-    """
-    types = ", ".join([I32] * len(operands))
-    result = f"({I32} {{llvm.range = #llvm.constant_range<i32, 0, {1 << bits}>}})"
-    return writer.op(f'llvm.call_intrinsic "{intrinsic}"({", ".join(operands)}) : ({types}) -> {result}')
-
-
 def _matrix_intrinsic(name: str, count: int) -> str:
     """The intrinsic of a matrix instruction of `transposing.FORMS` for `count` matrices."""
     instruction, *suffix = name.split(".")
@@ -237,15 +217,11 @@ class _Amd(InstructionWriter):
     def thread(self, writer: FunctionWriter) -> str:
         return writer.op(f"rocdl.workitem.id.x : {I32}")
 
-    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int, kept: int = 0, bits: int = 32) -> str:
-        if kept:
-            raise ValueError("AMD's shuffles have no segments")
+    def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
         if isinstance(lane, int):
             own = writer.binary("and", self.thread(writer), writer.constant(self._lanes - 1))
             lane = writer.binary("xor", own, writer.constant(lane))
         address = writer.binary("shl", lane, writer.constant(2))
-        if bits < 32:
-            return _narrow(writer, PERMUTE_BACKWARD, (address, word), bits)
         return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
 
     def move(self, writer: FunctionWriter, word: str, move: Move) -> str:

@@ -16,28 +16,16 @@ SHARED = "!llvm.ptr<3>"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The types of a conversion or gather: structs of source and result registers, a field of type `element`
-    each. A gather has a struct of the registers of the index as well, as many as of the result."""
+    """The types of a conversion: structs of source and result registers, a field of type `element` each."""
 
     element: str
     source_registers: int
     result_registers: int
-    index_element: str = ""
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The types of the arguments."""
-        return (self.source, self.index) if self.index_element else (self.source,)
 
     @property
     def source(self) -> str:
         """The type of the struct of source registers."""
         return struct_type(self.element, self.source_registers)
-
-    @property
-    def index(self) -> str:
-        """The type of the struct of index registers."""
-        return struct_type(self.index_element, self.result_registers)
 
     @property
     def result(self) -> str:

@@ -17,7 +17,7 @@ from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 from triton_linear.lowering.interpreter import lanes as lane_handlers
 from triton_linear.lowering.interpreter import matrix
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
-from triton_linear.lowering.interpreter.ops import Handler, promised
+from triton_linear.lowering.interpreter.ops import Handler
 from triton_linear.lowering.interpreter.program import Builder, Machine, Source, Tree, scalar_mask, text_of
 
 _NONE: Final = np.zeros((1, 1), np.uint64)
@@ -158,7 +158,7 @@ def permlane(build: Builder, operands: list[Tree], across: bool) -> Tree:
 
 
 def intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
-    """The result of an intrinsic, before its range attribute is checked."""
+    """The result of an intrinsic."""
     name = text_of(op.attributes["intrin"])
     if name in ("llvm.amdgcn.permlane16", "llvm.amdgcn.permlanex16"):
         return permlane(build, build.operands(op), across=name.endswith("x16"))
@@ -202,7 +202,6 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.update.dpp": _update_dpp,
     "rocdl.ds_swizzle": _swizzle,
     "rocdl.permlanex16": _permlane,
-    "llvm.call_intrinsic": promised(intrinsic),
     "rocdl.permlane16.swap": _swap(16),
     "rocdl.permlane32.swap": _swap(32),
     **{f"rocdl.ds.read.{name}": handler for name, handler in matrix.READS.items()},

@@ -34,7 +34,7 @@ from triton_linear.lowering.interpreter import (
     tensor_memory,
 )
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
-from triton_linear.lowering.interpreter.ops import Handler, filled, promised, signed
+from triton_linear.lowering.interpreter.ops import Handler, filled, refuse_promises, signed
 from triton_linear.lowering.interpreter.predicated import Predicated
 from triton_linear.lowering.interpreter.program import (
     Aggregate,
@@ -292,6 +292,7 @@ def _redux(build: Builder, op: ir.Operation) -> Tree:
 
 
 def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
+    refuse_promises(op)
     name = text_of(op.attributes["intrin"])
     if found := re.fullmatch(r"llvm\.amdgcn\.permlane(16|32)\.swap", name):
         first, second, *flags = build.operands(op)
@@ -323,7 +324,7 @@ OPERATIONS: Final[dict[str, Handler]] = {
     **{f"nvvm.read.ptx.sreg.nctaid.{axis}": _number(1) for axis in "xyz"},
     **{f"rocdl.workgroup.id.{axis}": _number(0) for axis in "xyz"},
     "llvm.inline_asm": _inline_assembly,
-    "llvm.call_intrinsic": promised(_intrinsic),
+    "llvm.call_intrinsic": _intrinsic,
     "llvm.intr.assume": _nothing,
     "llvm.store": _store,
     "nvvm.fence.proxy": _nothing,

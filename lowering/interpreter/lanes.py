@@ -19,9 +19,7 @@ from triton_linear.lowering.emit.machines import (
     GUARDED,
     ONE,
     PACK,
-    PERMUTE_BACKWARD,
     SETTLE,
-    SHUFFLE,
     THREAD,
     ZERO,
 )
@@ -123,16 +121,7 @@ def _shuffle(build: Builder, op: ir.Operation) -> Tree:
     mode = found[1] if found else ""
     if mode not in _MODES:
         raise SimulationError(f"shuffle kind {op.attributes['kind']} is not interpreted")
-    shuffled, inside = _shuffled(build, mode, build.operands(op))
-    return (shuffled, inside) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
-
-
-def _word_shuffled(mode: str) -> OnOperands:
-    return lambda build, operands: _shuffled(build, mode, operands)[0]
-
-
-def _shuffled(build: Builder, mode: str, operands: list[Tree]) -> tuple[Tree, int]:
-    """The word, and the slot of whether the lane was in range."""
+    operands = build.operands(op)
     mask, where, clamp = (build.scalar(operands[i]) for i in (0, 2, 3))
 
     def find(machine: Machine) -> Source:
@@ -140,7 +129,8 @@ def _shuffled(build: Builder, mode: str, operands: list[Tree]) -> tuple[Tree, in
             machine.refuse_undefined(slot, f"the shuffle's {what}")
         return _shuffle_source(machine, mode, mask, where, clamp)
 
-    return exchange(build, ("shfl", mode, mask, where, clamp), operands[1], find)
+    shuffled, inside = exchange(build, ("shfl", mode, mask, where, clamp), operands[1], find)
+    return (shuffled, inside) if isinstance(build.type_of(op.results[0]), Aggregate) else shuffled
 
 
 def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: int) -> Source:
@@ -167,7 +157,7 @@ def _shuffle_source(machine: Machine, mode: str, mask: int, where: int, clamp: i
     return Source(machine.thread[None, :] - lane + j, inside.astype(np.uint64))
 
 
-def _lane_gather(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> OnOperands:
+def _of_lane(lanes_of: Callable[[Machine, int], Lanes], index: int, value: int) -> OnOperands:
     """A handler that reads operand `value` from the lane in operand `index`."""
 
     def handler(build: Builder, operands: list[Tree]) -> Tree:
@@ -278,12 +268,10 @@ def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
 
 
 INTRINSICS: Final[dict[str, OnOperands]] = {
-    PERMUTE_BACKWARD: _lane_gather(_bpermute_lanes, index=0, value=1),
     "llvm.amdgcn.perm": _perm,
     "llvm.amdgcn.wave.barrier": _wave_barrier,
     "llvm.amdgcn.wave.id": _wave_id,
     "llvm.nvvm.prmt": _permute,
-    **{f"{SHUFFLE}.{mode}.i32": _word_shuffled(mode) for mode in _MODES},
 }
 
 # One instruction of inline assembly by mnemonic; operands in the order the text names them.
@@ -387,8 +375,8 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.read.ptx.sreg.ntid.x": _thread_count,
     "rocdl.workitem.id.x": _identifier(lambda machine: machine.thread),
     "nvvm.shfl.sync": _shuffle,
-    "rocdl.ds_bpermute": _on_operands(INTRINSICS[PERMUTE_BACKWARD]),
-    "rocdl.readlane": _on_operands(_lane_gather(_plain_lanes, index=1, value=0)),
+    "rocdl.ds_bpermute": _on_operands(_of_lane(_bpermute_lanes, index=0, value=1)),
+    "rocdl.readlane": _on_operands(_of_lane(_plain_lanes, index=1, value=0)),
     "rocdl.readfirstlane": _first_lane,
     "llvm.call_intrinsic": _intrinsic,
     "llvm.inline_asm": _inline_assembly,

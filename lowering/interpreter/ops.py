@@ -33,7 +33,6 @@ from triton_linear.lowering.interpreter.program import (
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Handler: TypeAlias = Callable[[Builder, ir.Operation], "Tree | None"]
 _ZERO: Final = np.uint64(0)
-_RANGE: Final = re.compile(r"\[\{llvm\.range = #llvm\.constant_range<i\d+, 0, (?P<limit>\d+)>\}\]")
 _NOTHING: Final = re.compile(r"\[(\{\}(, )?)*\]")
 _OVERFLOW: Final = re.compile(r"overflow<([^>]*)>")
 _ONES: Final = np.array([value.bit_count() for value in range(256)], np.uint64)
@@ -375,42 +374,11 @@ def _count_ones(build: Builder, op: ir.Operation) -> Tree:
     return each_slot(build.operands(op), one)
 
 
-def promised(handler: Handler) -> Handler:
-    """The handler of an operation whose `res_attrs` may promise the range of its result.
-
-    A result outside the range is undefined (LangRef, `range`). Attributes of arguments are refused.
-    """
-
-    def checked(build: Builder, op: ir.Operation) -> Tree | None:
-        result = handler(build, op)
-        if "arg_attrs" in op.attributes and not _NOTHING.fullmatch(given := str(op.attributes["arg_attrs"])):
-            raise SimulationError(f"{given} of arguments is not interpreted")
-        if "res_attrs" not in op.attributes or result is None or result == POISON:
-            return result
-        return _within(build, op, result, str(op.attributes["res_attrs"]))
-
-    return checked
-
-
-def _within(build: Builder, op: ir.Operation, result: Tree, attributes: str) -> Tree:
-    if _NOTHING.fullmatch(attributes):
-        return result
-    found = _RANGE.fullmatch(attributes)
-    limit = int(found["limit"]) if found else 0
-    if limit == 0:
-        raise SimulationError(f"{attributes} of a result is not interpreted")
-    a, d, bits = build.scalar(result), build.new(), build.bits_of(op.results[0])
-
-    def step(machine: Machine) -> None:
-        value = machine.values[d] = machine.values[a]
-        if a in machine.undefined:
-            machine.undefined[d] = machine.undefined[a]
-            value = value | machine.undefined[a]
-        if (outside := value >= np.uint64(limit)).any():
-            spoil(machine, d, bits, outside)
-
-    build.emit(step)
-    return d
+def refuse_promises(op: ir.Operation) -> None:
+    """Raise SimulationError if attributes of arguments or results promise something of their values."""
+    for name, whose in (("arg_attrs", "arguments"), ("res_attrs", "results")):
+        if name in op.attributes and not _NOTHING.fullmatch(given := str(op.attributes[name])):
+            raise SimulationError(f"{given} of {whose} is not interpreted")
 
 
 OPERATIONS: Final[dict[str, Handler]] = {

@@ -1,26 +1,16 @@
-"""Outlined conversions and gathers: the meaning of calls of functions without a body. Pure data."""
+"""Outlined conversions: the meaning of calls of functions without a body. Pure data."""
 
 from __future__ import annotations
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.plans import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    """What a gather goes by: numbers of the type `element` along dimension `axis` of the source, in the layout
-    of the result."""
-
-    axis: int
-    element: ElementType
-
-
-@dataclass(frozen=True, slots=True)
 class Stub:
-    """A conversion from one layout to another, or, with an `index`, a gather.
+    """A conversion from one layout to another.
 
     accumulators: the source may be accumulators in the registers that `wgmma` wrote. loose: its bytes have a
     register each, as arithmetic leaves them. unpacks: those of the result are to have one, as arithmetic takes
@@ -31,8 +21,7 @@ class Stub:
     source: LinearLayout
     destination: LinearLayout
     element: ElementType
-    plan: Plan | GatherPlan
+    plan: Plan
     accumulators: bool = False
     loose: bool = False
     unpacks: bool = False
-    index: Index | None = None

@@ -1,7 +1,7 @@
 """The one count of wavefronts that accesses to shared memory take, by planners, passes and tools.
 
 Lanes that are served together (`target.phases`) access words in banks, and take as many wavefronts as the
-busiest bank has different words. Where addresses are known, they are counted (`wavefronts`, `touches`). In a
+busiest bank has different words. Where addresses are known, they are counted (`touches`). In a
 layout over F2, the words are 2^rank in 2^rank' banks, and all phases are alike (`conflicts`, `Kind`). For
 matrix instructions, some bits of the lane and of the register number select the row.
 
@@ -38,14 +38,6 @@ def _phases(addresses: Sequence[int], service: Service) -> Iterator[tuple[int, .
     order = service.order(len(addresses))
     for start in range(0, len(addresses), service.count):
         yield tuple(sorted(order[start : start + service.count]))
-
-
-def wavefronts(addresses: Sequence[int], width: int, service: Service, target: Target) -> int:
-    """Wavefronts of an access of `width` bytes by each lane of a warp, at the given addresses."""
-    return sum(
-        max(_by_bank([addresses[lane] for lane in lanes], width, service, target).values())
-        for lanes in _phases(addresses, service)
-    )
 
 
 def conflicts(lanes: Sequence[int], size: int, bank_count: int, bank_bytes: int) -> int:

@@ -22,11 +22,9 @@ from collections.abc import Sequence
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.gathers import GatherPlan
 from triton_linear.lowering.plan.plans import FreePlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.prove.exchange import Threads, words_after_exchange
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
-from triton_linear.lowering.prove.gathers import refuted_gather
 from triton_linear.lowering.prove.words import Refuted, packed, run_words, words_at
 from triton_linear.lowering.target.targets import Target
 
@@ -35,15 +33,10 @@ Columns = tuple[int, ...]
 
 @functools.lru_cache(maxsize=4096)
 def refuted(
-    plan: Plan | GatherPlan,
-    src: LinearLayout,
-    dst: LinearLayout,
-    element: ElementType,
-    target: Target,
-    axis: int | None = None,
+    plan: Plan, src: LinearLayout, dst: LinearLayout, element: ElementType, target: Target
 ) -> str | None:
     """The reason why `plan` is not proved to bring every element from its place in `src` to all of its places
-    in `dst`; None if it is proved. axis: of a gather, whose index has the layout `dst`.
+    in `dst`; None if it is proved.
 
     Ensures: never None for a plan that gives a wrong register.
 
@@ -56,8 +49,6 @@ def refuted(
     >>> refuted(RegisterPlan(4, (0, 2, 3, 1)), a, b, f32, h200)
     'destination register 2 of lane 0 of warp 0 gets element (3,) instead of (1,)'
     """
-    if isinstance(plan, GatherPlan):
-        return "it has no axis" if axis is None else refuted_gather(plan, src, dst, axis)
     try:
         _prove(plan, src, dst, element, target)
     except Refuted as reason:

@@ -24,7 +24,7 @@ second, and so on."""
 PLANNED_CONVERSIONS: Final = 64
 """Pairs of layouts that are planned for one assignment; pairs that are not planned are not chosen."""
 
-# Plans (lowering/planners, lowering/gather)
+# Plans (lowering/planners)
 
 MOST_REGISTERS: Final = 8192
 """The most elements of a tensor that a thread holds, copies included, for a conversion to be planned; its 255
@@ -32,11 +32,5 @@ registers are 1,020 bytes."""
 EXCHANGE_PERMUTES: Final = 3
 """The search for an exchange of lanes with registers before or after shared memory ends with one that takes at
 most so many permutes for each shuffle, and one for each word."""
-GATHER_REGISTERS: Final = 224
-"""Registers of a thread that a gather may take: of 255, some hold addresses and other live values."""
-GATHER_CHOICES: Final = 64
-"""Source registers that a result of a gather may be chosen from; a thread has 255 registers for everything."""
-GATHER_WORDS: Final = 8192
-"""Words that one thread may shuffle or choose from in a gather; with more, compilers take too long."""
 SCRATCH_PIECES: Final = 64
 """A kernel with more exchanges gets the simplest arrangement of scratch, and no other is tried."""

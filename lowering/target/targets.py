@@ -166,11 +166,6 @@ class Target:
         return f"{self.name}{{{','.join(others)}}}" if others else self.name
 
     @property
-    def shuffles_in_segments(self) -> bool:
-        """True if a shuffle can take some bits of the lane that it reads from the reading lane's own number."""
-        return self.vendor == "nvidia"
-
-    @property
     def serves_alike(self) -> bool:
         """True if loads from shared memory take the phases of stores (where none are joined), and plans take
         loads of every width."""

@@ -18,7 +18,7 @@ from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.passes.analysis.flow import handed_on, passed_to, reached, terminated
 from triton_linear.passes.analysis.writes import Pointers, Writes
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import facts, name_of, named
+from triton_linear.passes.operations.table import facts, named
 
 
 def deciding_values(ops: Sequence[Operation]) -> frozenset[Value]:
@@ -41,7 +41,7 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
     functions return in a module with calls.
     """
     comparing = [op for op in ops if _may_compare(op.name)]
-    called = any(name_of(op) == names.CALL for op in comparing)
+    called = any(op.name == names.CALL for op in comparing)
     roots = [value for op in comparing if called or op.name != names.RETURN for value in _compared_operands(op)]
     if chosen or any(op.name in names.BITCASTS and is_float(op.operands[0]) for op in ops):
         roots += [value for op in ops if op.name != names.ASSEMBLY for value in _deciding_operands(op)]

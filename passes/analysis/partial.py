@@ -11,7 +11,6 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.flow import reached
 from triton_linear.passes.operations.names import CALL, FUNCTION
-from triton_linear.passes.operations.table import name_of
 
 CALLS = "it needs a barrier, and the module has both warp-specialised regions and functions that are called"
 """Only the callers of a function determine which warps arrive at a barrier in it."""
@@ -38,7 +37,7 @@ class PartialCode:
         present = False
         for op in ops:
             present = present or op.name == WARP_SPECIALIZE
-            if name_of(op) != CALL:  # emitted code replaces that of a gather
+            if op.name != CALL:
                 continue
             callee = op.attributes["callee"].value
             specialised, function = _surroundings(op)

@@ -18,7 +18,7 @@ from triton_linear.passes.analysis.effects import is_impure_code
 from triton_linear.passes.analysis.flow import handed_on, is_kernel, reached
 from triton_linear.passes.analysis.places import Places
 from triton_linear.passes.operations.names import CALL, FUNCTION, LOOPS
-from triton_linear.passes.operations.table import facts, name_of, named
+from triton_linear.passes.operations.table import facts, named
 
 _POINTERS = ("!tt.ptr", "!tt.tensordesc")
 
@@ -131,7 +131,7 @@ class Writes:
 
     def _written(self, op: Operation) -> Origins:
         """The arguments whose memory an operation writes to."""
-        if name_of(op) == CALL or is_impure_code(op):
+        if op.name == CALL or is_impure_code(op):
             return frozenset({None})
         if not facts(op).writes:
             return frozenset()

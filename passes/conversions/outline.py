@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, Operation, StringAttr, Type
+from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, InsertionPoint, Operation, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.loose import gives_loose_bytes, takes_loose_bytes
-from triton_linear.passes.conversions.declare import Declarations
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, REGISTERS, Registers
+from triton_linear.passes.conversions.stubs import REGISTERS, STUB_PREFIX, Registers
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.building import made
@@ -27,7 +27,7 @@ from triton_linear.passes.framework.verifiers import (
     every_conversion_is_decided,
     no_convert_layout_left,
 )
-from triton_linear.passes.operations.names import CALL, CONVERT
+from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION
 from triton_linear.passes.reductions.held import is_for_nvidia
 
 
@@ -67,7 +67,8 @@ class OutlineConversions(Pass):
         # Told beforehand: the results of conversions are replaced on the way.
         conversions = [(inner, registers_of(inner)) for inner in ops if inner.name == CONVERT]
         own = set[int]()
-        stubs = _Stubs(Declarations.of(op, ops), pass_.plans)
+        taken = {inner.attributes["sym_name"].value for inner in ops if inner.name == FUNCTION}
+        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), taken, pass_.plans)
         for conversion, registers in conversions:
             if ll.STOCK in conversion.attributes:
                 reason = conversion.attributes[ll.STOCK].value
@@ -82,15 +83,11 @@ class OutlineConversions(Pass):
             plan = pass_.plans.of(conversion)
             record = conversion.attributes[ll.PLAN]
             kind = ll.plan_from_attribute(record).kind if plan is None else plan.kind
-            if kind == NOOP:
-                pass_.plans.conversions.append(
-                    _decided(conversion, own, kind, "" if plan is None else plan.summary())
-                )
-                continue
-            symbol = stubs.symbol(conversion, plan, registers)
             detail = "" if plan is None else plan.summary()
+            symbol = None if kind == NOOP else stubs.symbol(conversion, plan, registers)
             pass_.plans.conversions.append(_decided(conversion, own, kind, detail, symbol))
-            _call(conversion, symbol)
+            if symbol is not None:
+                _call(conversion, symbol)
 
 
 def _decided(
@@ -118,9 +115,10 @@ def _call(conversion: Operation, symbol: str) -> None:
 
 @dataclass
 class _Stubs:
-    """The stubs of one module."""
+    """The stubs of one module, which stand behind its other functions. taken: the names of functions."""
 
-    declarations: Declarations
+    end: InsertionPoint
+    taken: set[str]
     plans: Plans
     table: LayoutTable = field(default_factory=LayoutTable)
     known: dict[tuple[Type, Type, str, Registers], str] = field(default_factory=dict)
@@ -130,26 +128,34 @@ class _Stubs:
         source, result = conversion.operands[0].type, conversion.results[0].type
         key = source, result, str(conversion.attributes[ll.PLAN]), registers
         if key not in self.known:
-            name = self.known[key] = self.declared(conversion, registers)
+            layouts = self.layout(source), self.layout(result)
+            name = self.known[key] = self.declared(conversion, *layouts, registers)
             if plan is not None:
-                layouts = self.layout(source), self.layout(result)
                 self.plans.stubs[name] = Stub(name, *layouts, element_of(source), plan, *registers)
         return self.known[key]
 
-    def declared(self, conversion: Operation, registers: Registers) -> str:
+    def declared(
+        self, conversion: Operation, source: LinearLayout, destination: LinearLayout, registers: Registers
+    ) -> str:
         """The name of a new stub for a conversion."""
-        source, result = conversion.operands[0].type, conversion.results[0].type
-        attributes: dict[str, object] = {
-            ll.ELEMENT: StringAttr.get(str(source.element_type), conversion.context),
-            ll.SOURCE: ll.layout_text(self.layout(source)),
-            ll.DESTINATION: ll.layout_text(self.layout(result)),
-            ll.PLAN: conversion.attributes[ll.PLAN],
-        }
+        numbered = (f"{STUB_PREFIX}{number}" for number in itertools.count(len(self.known)))
+        name = next(name for name in numbered if name not in self.taken)
+        self.taken.add(name)
+        given, result = conversion.operands[0].type, conversion.results[0].type
+        entries = [
+            f'{ll.ELEMENT} = "{given.element_type}"',
+            f"{ll.SOURCE} = {ll.layout_text(source)}",
+            f"{ll.DESTINATION} = {ll.layout_text(destination)}",
+            f"{ll.PLAN} = {conversion.attributes[ll.PLAN]}",
+        ]
         if ll.SCRATCH_LIMIT in conversion.attributes:
-            attributes[ll.SCRATCH_LIMIT] = conversion.attributes[ll.SCRATCH_LIMIT]
-        attributes |= {name: None for name, holds in zip(REGISTERS, registers, strict=True) if holds}
-        types = [source], result
-        return self.declarations.declare(CONVERSION_PREFIX, len(self.known), types, attributes, conversion)
+            entries.append(f"{ll.SCRATCH_LIMIT} = {conversion.attributes[ll.SCRATCH_LIMIT]}")
+        entries += itertools.compress(REGISTERS, registers)
+        listed = ", ".join([*entries, "noinline = true"])
+        properties = f'function_type = ({given}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
+        text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{listed}}} : () -> () {conversion.location}'
+        self.end.insert(Operation.parse(text, context=conversion.context))
+        return name
 
     def layout(self, type_: Type) -> LinearLayout:
         """The layout of a tensor that is converted, which is known as there is a plan."""

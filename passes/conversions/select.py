@@ -23,7 +23,7 @@ from triton_linear.passes.analysis.axis import AxisAnalysis
 from triton_linear.passes.analysis.axis_hints import AxisHints, hints_of
 from triton_linear.passes.analysis.partial import CALLS, PartialCode
 from triton_linear.passes.analysis.residency import Residency
-from triton_linear.passes.framework import diagnostics
+from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.framework.planning import (
@@ -74,10 +74,11 @@ class SelectLowering(Planning):
     exact: bool = exact_field()
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
+        ops = pass_.operations(op)
+        pass_.plans.lowered = provenance.numbers(ops)
         situation = self.situation(op, pass_)
         if situation is None:
             return False
-        ops = pass_.operations(op)
         conversions = [inner for inner in ops if inner.name == CONVERT]
         if not conversions:
             return False

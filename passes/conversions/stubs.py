@@ -1,4 +1,4 @@
-"""The stubs of a module: private functions without a body that stand for conversions and gathers.
+"""The stubs of a module: private functions without a body that stand for conversions.
 
 A stub states in attributes what its calls compute, and the run that made it has its plan. A stub that was read
 from a file is planned again from its attributes.
@@ -12,10 +12,9 @@ from typing import Final
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation
-from triton_linear.lowering.gather.shuffles import plan_gather
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import FREE, FreePlan, Plan, Rejected, meets_warps
-from triton_linear.lowering.plan.stubs import Index, Stub
+from triton_linear.lowering.plan.plans import FREE, FreePlan, Plan, meets_warps
+from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.prove.plans import refuted
@@ -24,7 +23,7 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.operations.names import FUNCTION
 
-CONVERSION_PREFIX, GATHER_PREFIX = "__ll_cvt_", "__ll_gather_"
+STUB_PREFIX: Final = "__ll_cvt_"
 """What begins the names of stubs."""
 REGISTERS: Final = (ll.ACCUMULATORS, ll.LOOSE, ll.UNPACKS)
 """Unit attributes of a stub: its calls take accumulators of `wgmma`; they take, or give, bytes that have a
@@ -44,7 +43,7 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
     """
     found: dict[str, Stub] = {}
     for op in ops:
-        if op.name != FUNCTION or not (ll.PLAN in op.attributes or ll.AXIS in op.attributes):
+        if op.name != FUNCTION or ll.PLAN not in op.attributes:
             continue
         name = op.attributes["sym_name"].value
         stub = plans.stubs.get(name) or _read(op, name, target)
@@ -57,8 +56,7 @@ def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
     if isinstance(stub.plan, FreePlan):  # gives garbage on purpose
         return
-    axis = None if stub.index is None else stub.index.axis
-    if reason := refuted(stub.plan, stub.source, stub.destination, stub.element, target, axis):
+    if reason := refuted(stub.plan, stub.source, stub.destination, stub.element, target):
         raise StubError(f"stubs: the plan '{stub.plan.kind}' of @{stub.symbol} is not proved: {reason}")
 
 
@@ -86,13 +84,6 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     attributes = op.attributes
     element = element_type(attributes[ll.ELEMENT].value)
     source = ll.layout_from_attribute(attributes[ll.SOURCE])
-    if ll.AXIS in attributes:
-        wanted, axis = ll.layout_from_attribute(attributes[ll.INDEX]), attributes[ll.AXIS].value
-        gather = plan_gather(source, wanted, axis, element, target)
-        if isinstance(gather, Rejected):
-            raise StubError(f"stubs: @{name} has no plan for {target.name}: {gather.reason}")
-        index = Index(axis, element_type(attributes[ll.INDEX_ELEMENT].value))
-        return Stub(name, source, wanted, element, gather, index=index)
     limit = attributes[ll.SCRATCH_LIMIT].value if ll.SCRATCH_LIMIT in attributes else None
     situation = Situation.on(target, limit)
     destination = ll.layout_from_attribute(attributes[ll.DESTINATION])

@@ -41,23 +41,10 @@ class DecidedConversion:
     made: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DecidedGather:
-    """A gather, with the types of its source and index at its lowering; other fields as for conversions."""
-
-    location: str
-    source: str
-    index: str
-    kind: str
-    detail: str
-    stub: str | None = None
-    function: str = ""
-
-
 @dataclass(slots=True)
 class Plans:
     """The plans of one run: selections by the types of a conversion and the record of its plan, stubs by name,
-    and the decision about each conversion and gather, in the order of the module.
+    and the decision about each conversion, in the order of the module.
 
     lowered: the numbers of the original conversions (`provenance`) that remained when lowering began; None
     before.
@@ -68,7 +55,6 @@ class Plans:
     selections: dict[tuple[Type, Type, str], Selection] = field(default_factory=dict)
     stubs: dict[str, Stub] = field(default_factory=dict)
     conversions: list[DecidedConversion] = field(default_factory=list)
-    gathers: list[DecidedGather] = field(default_factory=list)
     lowered: set[int] | None = None
     has_large_tensor: bool | None = None
 

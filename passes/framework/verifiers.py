@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.passes.framework import diagnostics
-from triton_linear.passes.operations.names import CONVERT, GATHER
+from triton_linear.passes.operations.names import CONVERT
 
 Verifier = Callable[[Operation], bool]
 
@@ -30,12 +30,6 @@ def every_conversion_is_decided(root: Operation) -> bool:
     """Every conversion has a plan, or states the reason why it is left to Triton."""
     undecided = [op for op in operations(root) if op.name == CONVERT and ll.PLAN not in op.attributes]
     return _all_left(undecided, "conversion has no plan and is not left to Triton")
-
-
-def every_gather_is_decided(root: Operation) -> bool:
-    """Every remaining gather states the reason why it is left to Triton."""
-    gathers = [op for op in operations(root) if op.name == GATHER]
-    return _all_left(gathers, "gather is neither outlined nor left to Triton")
 
 
 def _all_left(ops: Iterable[Operation], message: str) -> bool:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.passes.operations import arithmetic, control
 from triton_linear.passes.operations.arithmetic import ARITHMETIC
 from triton_linear.passes.operations.chip_memory import CHIP_MEMORY
 from triton_linear.passes.operations.control import CONTROL
 from triton_linear.passes.operations.global_memory import GLOBAL_MEMORY
-from triton_linear.passes.operations.names import CALL, GATHER
 from triton_linear.passes.operations.record import UNKNOWN, Facts, Family
 from triton_linear.passes.operations.reductions import REDUCTIONS
 from triton_linear.passes.operations.views import VIEWS
@@ -50,17 +48,11 @@ def named(name: str) -> Facts:
     return _TABLE[name]
 
 
-def name_of(op: Operation) -> str:
-    """The name of an operation; of a call that stands for a gather, and has `ll.gather`, `tt.gather`."""
-    name: str = op.name
-    return GATHER if name == CALL and ll.GATHER in op.attributes else name
-
-
 def may_reorder(op: Operation) -> bool:
     """True if a reshape may give its elements another order."""
     return any(name in op.attributes for name in _REORDERS)
 
 
 def facts(op: Operation) -> Facts:
-    """The facts of an operation; of a call that stands for a gather, those of a gather."""
-    return _TABLE[name_of(op)]
+    """The facts of an operation."""
+    return _TABLE[op.name]

@@ -92,9 +92,6 @@ class ReductionWriter:
 
         A gather along an axis of one element does this: Triton's gather reads an element from the first lane
         that holds it, by a shuffle. This is the lane whose partial result Triton's own reduction uses.
-        `ll.agree` leaves
-        the gather to Triton: the planners of this package take copies to be equal and would read each lane's
-        own.
         """
         layout = _layout(value)
         flat = self._shaped(names.RESHAPE, value, transfer.expand_dims(layout, 0))
@@ -102,8 +99,7 @@ class ReductionWriter:
         zero = DenseElementsAttr.get_splat(index, IntegerAttr.get(index.element_type, 0))
         zeros = self._made(names.CONSTANT, [], index, {"value": zero})
         axis = IntegerAttr.get(Type.parse("i32", self.context), 0)
-        agreed = {"axis": axis, ll.AGREE: UnitAttr.get(self.context)}
-        taken = self._made(names.GATHER, [flat, zeros], flat.type, agreed)
+        taken = self._made(names.GATHER, [flat, zeros], flat.type, {"axis": axis})
         return self._shaped(names.RESHAPE, taken, layout)
 
     def _gather(self, values: Sequence[Value], layout: LinearLayout) -> list[Value]:

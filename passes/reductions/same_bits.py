@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, operations
 from triton_linear.passes.operations.names import ASSEMBLY, ATOMIC, COMBINING
-from triton_linear.passes.operations.table import name_of
 from triton_linear.passes.reductions.held import KeptBits
 from triton_linear.passes.reductions.strides import DOTS
 
@@ -27,7 +26,7 @@ def _deciding(module: Operation) -> Iterator[tuple[str, ...]]:
     ops = operations(module)
     kept = KeptBits.among(ops, exact=True)
     for op in ops:
-        name = name_of(op)
+        name = op.name
         combines = name in COMBINING and kept.shows_order(op)
         if combines or name in _BY_THREAD or name.endswith(DOTS):
             # A dot adds in the order that its operands' layouts have in registers; in memory they have none.

@@ -9,7 +9,7 @@ from triton_linear.lowering.plan.plans import meets_warps
 from triton_linear.passes.analysis.effects import computes, is_volatile
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import facts, name_of
+from triton_linear.passes.operations.table import facts
 
 
 def lets_pass(op: Operation) -> bool:
@@ -28,4 +28,4 @@ def is_exchange(op: Operation, looped: bool, pass_: PassRun) -> bool:
     if op.name in names.COMBINING and looped:
         layout, axis = pass_.layouts.of(op.operands[0].type), op.attributes["axis"].value
         return not isinstance(layout, LinearLayout) or any(basis[axis] for basis in dict(layout.bases)[WARP])
-    return name_of(op) == names.GATHER or (looped and op.name in names.LOCAL_ACCESSES)
+    return op.name == names.GATHER or (looped and op.name in names.LOCAL_ACCESSES)

@@ -13,8 +13,8 @@ from pathlib import Path
 from triton_linear.dialect.locations import library_position, user_position
 from triton_linear.dialect.mlir_adapter import Operation, Value, producers_of
 from triton_linear.passes.analysis.flow import handed_on, taken_by
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, GATHER_PREFIX
-from triton_linear.passes.operations.names import CONVERT, GATHER
+from triton_linear.passes.conversions.stubs import STUB_PREFIX
+from triton_linear.passes.operations.names import CONVERT
 
 # For each operation that forces a layout, the reason in words.
 REASONS: Mapping[str, str] = {
@@ -124,14 +124,9 @@ def _anchor(op: Operation) -> Anchor:
 
 
 def name_of(op: Operation) -> str:
-    """The name of an operation; for the call of a stub, the name of the outlined operation."""
-    if op.name == "tt.call":
-        callee = str(op.attributes["callee"].value)
-        if callee.startswith(GATHER_PREFIX):
-            return GATHER
-        if callee.startswith(CONVERSION_PREFIX):
-            return CONVERT
-    return str(op.name)
+    """The name of an operation; for the call of a stub, that of a conversion."""
+    is_stub = op.name == "tt.call" and str(op.attributes["callee"].value).startswith(STUB_PREFIX)
+    return CONVERT if is_stub else str(op.name)
 
 
 def loop_depth(op: Operation) -> int:

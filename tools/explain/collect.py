@@ -35,7 +35,7 @@ from triton_linear.tools.support.errors import Diagnostic
 from triton_linear.tools.support.words import Figures, count, short_type
 from triton_linear.tools.verify import stock
 from triton_linear.tools.verify.checked import Checked
-from triton_linear.tools.verify.command import check, check_gathers, run_stubs
+from triton_linear.tools.verify.command import check
 from triton_linear.tools.verify.tensor_memory import check_accesses
 
 AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False)
@@ -77,8 +77,7 @@ def explained_module(
     """The report on a module, and the compilation that it is about. What is left to Triton is run as Triton
     emits it."""
     compilation = compile_text(text, filename, target_name, "llvm", options)
-    verdicts = run_stubs(compilation)
-    checked = check(compilation, verdicts)
+    checked = check(compilation)
     given = read_module(text, bridge.upstream_context(), filename)
     set_target(given, compilation.target.name)
     before = _conversions(given)
@@ -112,7 +111,6 @@ def explained_module(
             for name, kernel in zip(names, compilation.kernels, strict=True)
         ),
         _assignment(compilation, before),
-        tuple(map(str, check_gathers(compilation, verdicts))),
         tuple(map(str, check_accesses(ops, compilation.target, compilation.num_warps))),
     )
     return report, compilation

@@ -1,6 +1,6 @@
 """`triton-linear-opt`: run passes over TritonGPU IR and print it at any stage of compilation.
 
-triton-linear-opt kernel.ttgir --linear-lower-gathers --linear-select-lowering=target=cuda:90
+triton-linear-opt kernel.ttgir --linear-select-lowering=target=cuda:90 --linear-outline-conversions
 triton-linear-opt kernel.ttgir --pass-pipeline='builtin.module(linear-assign-layouts)'
 triton-linear-opt kernel.ttgir --canonicalize --cse --mlir-print-ir-diff
 triton-linear-opt kernel.ttgir --linear-pipeline --emit=ptx -o kernel.ptx

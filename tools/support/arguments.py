@@ -56,7 +56,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     for name, left in (
         ("assign", "leave layouts as they are"),
         ("reductions", "leave reductions across warps to Triton"),
-        ("lower", "leave all conversions and gathers to Triton"),
+        ("lower", "leave all conversions to Triton"),
     ):
         group.add_argument(f"--no-{name}", dest=name, action="store_false", help=left)
     flag(group, "--exact", "give the bits that stock Triton gives, sums of floats included")

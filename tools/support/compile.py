@@ -34,7 +34,7 @@ from triton_linear.passes.analysis.flow import is_kernel
 from triton_linear.passes.attempts import Attempt, Prepared, concerning, prepare
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.layouts import LayoutTable
-from triton_linear.passes.framework.plans import DecidedConversion, DecidedGather
+from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.passes.operations.names import FUNCTION
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import PassFailure
@@ -54,7 +54,7 @@ _COMMENT = re.compile(r"//.*")
 DEFAULTS = PipelineOptions()
 """The plugin's default options."""
 LOWERING = PipelineOptions(assign=False, reductions=False)
-"""Keep layouts and reductions; lower all conversions, gathers and accesses by this package."""
+"""Keep layouts and reductions; lower all conversions and accesses by this package."""
 
 
 def _in_file(diagnostic: Diagnostic, filename: str) -> Diagnostic:
@@ -215,7 +215,7 @@ class Compilation:
 
     options: the options of the pipeline that apply to the module; None if none does, so that no pass ran.
     module: the module after the passes, with stubs.
-    conversions, gathers: the decision on each that is left after folding, in the order of the module.
+    conversions: the decision on each that is left after folding, in the order of the module.
     avoided: the number of the module's own conversions that layout assignment removed.
     """
 
@@ -225,7 +225,6 @@ class Compilation:
     module: Module
     stubs: Mapping[str, Stub]
     conversions: tuple[DecidedConversion, ...]
-    gathers: tuple[DecidedGather, ...]
     avoided: int
     remarks: tuple[Diagnostic, ...]
     kernels: tuple[CompiledKernel, ...]
@@ -273,7 +272,7 @@ def compile_module(
     # A function that several kernels call is compiled with each of them, and reported as in the first.
     first = next(iter(attempts.values()), None)
 
-    def attempt_of(decided: DecidedConversion | DecidedGather) -> Attempt | None:
+    def attempt_of(decided: DecidedConversion) -> Attempt | None:
         return attempts.get(decided.function, first)
 
     return Compilation(
@@ -283,7 +282,6 @@ def compile_module(
         module,
         rewritten.stubs,
         tuple(prepared.in_attempt(one, attempt_of(one)) for one in rewritten.conversions),
-        tuple(prepared.in_attempt(one, attempt_of(one)) for one in rewritten.gathers),
         rewritten.avoided,
         tuple(map(from_pass, rewritten.run.diagnostics)),
         tuple(compiled_kernels),

@@ -1,4 +1,4 @@
-"""What is found by running the code of a conversion, a gather or an access to tensor memory."""
+"""What is found by running the code of a conversion or of an access to tensor memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`triton-linear verify`: run the code that this package emits into a kernel, and check its results.
 
-Every conversion is run, also those that layout assignment, and split reductions insert, and
-every gather. Accesses to tensor memory are lowered by Triton; they are run with their assigned layouts.
+Every conversion is run, also those that layout assignment and split reductions insert. Accesses to tensor
+memory are lowered by Triton; they are run with their assigned layouts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,11 @@ from triton_linear.lowering.emit.machines import THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
-from triton_linear.lowering.interpreter.verify_gather import verify_gather
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.tensor_memory import TensorSite
-from triton_linear.passes.framework.plans import NOOP, DecidedConversion, DecidedGather
+from triton_linear.passes.framework.plans import NOOP, DecidedConversion
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
@@ -46,7 +45,7 @@ _INTERFACE = re.compile(
 
 
 def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
-    """For each conversion and gather in a module, in order: the symbol of its stub, and its code as a function.
+    """For each conversion in a module, in order: the symbol of its stub, and its code as a function.
 
     The function takes the registers and the scratch. The code that allocates the scratch and synchronises
     with its other users is left out.
@@ -63,20 +62,17 @@ def embedded_functions(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _function(symbol: str, prefix: str, lines: Sequence[str], shared: Sequence[str]) -> str:
-    casts = [_INTERFACE.match(line) for line in lines]
-    inputs = {cast["name"].removeprefix(prefix): cast["result"] for cast in casts[:-1] if cast is not None}
-    result = casts[-1]
-    registers = [name for name in ("source", "index") if name in inputs]
-    if result is None or "source" not in inputs:
+    source, result = (_INTERFACE.match(line) for line in (lines[0], lines[-1]))
+    if source is None or source["name"] != f"{prefix}source" or result is None:
         raise ValueError(f"code of @{symbol} does not stand between casts")
     scratch = f"{prefix}scratch = "
     definitions = [number for number, line in enumerate(lines) if line.lstrip().startswith(scratch)]
-    start = max(definitions, default=len(registers) - 1) + 1
+    start = max(definitions, default=0) + 1
     body = [line for line in lines[start:-1] if not line.lstrip().startswith("ttg.")]
     if any(_IN_PARTITION.search(line) for line in body):  # only the partition's threads are simulated
         shared = [*shared, _OF_PARTITIONS]
         body = [_IN_PARTITION.sub("%thread", line) for line in body]
-    arguments = ", ".join([*(f"%{name}: {inputs[name]}" for name in registers), "%scratch: !llvm.ptr<3>"])
+    arguments = f"%source: {source['result']}, %scratch: !llvm.ptr<3>"
     text = "\n".join(
         (
             f"llvm.func @{symbol}({arguments}) -> {result['type']} {{",
@@ -117,20 +113,15 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
     # If the calls are in a partition, the layouts have the partition's warps.
     warps = stub.source.in_dim_size(WARP) if stub.source.has_in_dim(WARP) else 1
     try:
-        if (index := stub.index) is not None:
-            sides = stub.source, stub.destination, index.axis, stub.element, index.element
-            return verify_gather(function, stub.symbol, *sides, target, warps)
         return verify_in_cluster(function, stub.source, stub.destination, stub.element, target, warps, scratch)
     except SimulationError as error:
         message = f"@{stub.symbol} ({stub.plan.summary()}) cannot be run: {error}"
         raise ToolError(Diagnostic("error", message)) from error
 
 
-def check(
-    compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
-) -> list[Checked[DecidedConversion]]:
+def check(compilation: Compilation) -> list[Checked[DecidedConversion]]:
     """Every conversion of a compiled module, with the verdict of running its code."""
-    verdicts = run_stubs(compilation) if verdicts is None else verdicts
+    verdicts = run_stubs(compilation)
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
     checked = []
     for one in compilation.conversions:
@@ -147,38 +138,22 @@ def check(
     return checked
 
 
-def check_gathers(
-    compilation: Compilation, verdicts: Mapping[str, Verdict] | None = None
-) -> list[Checked[DecidedGather]]:
-    """Every gather of a compiled module, with the verdict of running its code on random indices. Code is
-    emitted for a gather only if its plan is proved."""
-    verdicts = run_stubs(compilation) if verdicts is None else verdicts
-    checked = []
-    for one in compilation.gathers:
-        head = f"{short_place(one.location)}: {short_type(one.source)} by {short_type(one.index)}"
-        verdict = verdicts.get(one.stub or "")
-        detail = f"gather left to Triton: {one.detail}" if verdict is None else one.detail
-        checked.append(Checked(one, head, detail, verdict, verdict is not None))
-    return checked
-
-
 @dataclass(frozen=True)
 class Verified:
-    """The verified conversions, gathers and accesses to tensor memory of a module.
+    """The verified conversions and accesses to tensor memory of a module.
 
     `failure`: why Triton cannot lower the whole module, empty if it can.
     """
 
     name: str
     conversions: tuple[Checked[DecidedConversion], ...]
-    gathers: tuple[Checked[DecidedGather], ...]
     failure: str
     tensor_accesses: tuple[Checked[TensorSite], ...] = ()
 
     @property
     def checked(self) -> tuple[Checked[Any], ...]:
         """All of them."""
-        return (*self.conversions, *self.gathers, *self.tensor_accesses)
+        return (*self.conversions, *self.tensor_accesses)
 
     @property
     def ok(self) -> bool:
@@ -192,12 +167,10 @@ def verified(text: str, name: str, target: str | None, options: PipelineOptions 
     The code is run even if Triton cannot lower the whole module, because each conversion has its own code.
     """
     compilation = compile_text(text, name, target, "llvm", options, lenient=True)
-    verdicts = run_stubs(compilation)
     failures = "; ".join(str(kernel.failure) for kernel in compilation.kernels if kernel.failure is not None)
     return Verified(
         name,
-        tuple(check(compilation, verdicts)),
-        tuple(check_gathers(compilation, verdicts)),
+        tuple(check(compilation)),
         failures,
         tuple(
             check_accesses(operations(compilation.module.operation), compilation.target, compilation.num_warps)
@@ -237,11 +210,8 @@ def _show(module: Verified) -> None:
 
 def _show_totals(results: Sequence[Verified]) -> None:
     """Print the totals; the last line counts conversions."""
-    gathers = [one for module in results for one in module.gathers]
     accesses = [one for module in results for one in module.tensor_accesses]
     conversions = [one for module in results for one in module.conversions]
-    if gathers:
-        print(f"{_verified(gathers, 'gather')}, {_left(gathers)} left to Triton")
     if accesses:
         names = "access to tensor memory", "accesses to tensor memory"
         print(f"{_verified(accesses, *names)}, {_left(accesses)} not run")

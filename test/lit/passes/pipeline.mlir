@@ -1,5 +1,5 @@
 // RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline | FileCheck %s
-// RUN: triton-linear-opt %s --mlir-print-op-generic --pass-pipeline='builtin.module(linear-lower-gathers,linear-select-lowering,linear-outline-conversions)' | FileCheck %s
+// RUN: triton-linear-opt %s --mlir-print-op-generic --pass-pipeline='builtin.module(linear-await-operands,linear-select-lowering,linear-outline-conversions)' | FileCheck %s
 // RUN: triton-linear-opt %s --mlir-print-op-generic --linear-pipeline --mlir-print-ir-after-all -o /dev/null 2>&1 | FileCheck %s --check-prefix=AFTER
 
 #pairs = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [1], order = [0]}>
@@ -7,7 +7,7 @@
 
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
 
-// AFTER: // -----// IR Dump After linear-lower-gathers //----- //
+// AFTER: // -----// IR Dump After linear-await-operands //----- //
 // AFTER: // -----// IR Dump After linear-select-lowering //----- //
 // AFTER: ll.plan = #ll.plan<
 // AFTER: // -----// IR Dump After linear-outline-conversions //----- //

@@ -9,7 +9,6 @@
 // CHECK: Ensures:
 // CHECK: --linear-await-operands
 // CHECK: --linear-free-conversions
-// CHECK: --linear-lower-gathers
 // CHECK: --linear-select-lowering
 // CHECK: option target=...: GPU to plan for
 // CHECK: option scratch-limit=...:

@@ -1,8 +1,8 @@
 // What is printed besides the output goes to the standard error.
-// RUN: triton-linear-opt %s --linear-lower-gathers --linear-select-lowering --mlir-print-ir-after-all -o %t.mlir 2> %t.dump
+// RUN: triton-linear-opt %s --linear-await-operands --linear-select-lowering --mlir-print-ir-after-all -o %t.mlir 2> %t.dump
 // RUN: FileCheck %s --check-prefix=DUMP < %t.dump
 // RUN: FileCheck %s --check-prefix=FINAL < %t.mlir
-// RUN: triton-linear-opt %s --linear-lower-gathers --linear-select-lowering --mlir-timing -o %t.mlir 2> %t.time
+// RUN: triton-linear-opt %s --linear-await-operands --linear-select-lowering --mlir-timing -o %t.mlir 2> %t.time
 // RUN: FileCheck %s --check-prefix=TIME < %t.time
 // RUN: triton-linear-opt %s --mlir-print-op-generic --mlir-print-debuginfo | FileCheck %s --check-prefix=LOCATIONS
 // RUN: triton-linear-opt %s --mlir-print-debuginfo --emit=ttgir | FileCheck %s --check-prefix=LOCATIONS
@@ -11,7 +11,7 @@
 // RUN: triton-linear-opt %t.mlir | FileCheck %s --check-prefix=FINAL
 // RUN: triton-linear-opt %t.mlir --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
 
-// DUMP:     IR Dump After linear-lower-gathers
+// DUMP:     IR Dump After linear-await-operands
 // DUMP:     ttg.convert_layout %arg0 : tensor<64xf32, #blocked>
 // DUMP:     IR Dump After linear-select-lowering
 // DUMP:     ttg.convert_layout %arg0 {ll.plan = #ll.plan<"shuffle"
@@ -23,7 +23,7 @@
 
 // TIME: pass execution timing
 // TIME: total: {{[0-9.]+}} seconds
-// TIME: {{[0-9.]+}} ({{ *[0-9.]+}}%) linear-lower-gathers
+// TIME: {{[0-9.]+}} ({{ *[0-9.]+}}%) linear-await-operands
 // TIME: {{[0-9.]+}} ({{ *[0-9.]+}}%) linear-select-lowering
 
 // Operations without a location of their own have that of their text; others keep theirs.

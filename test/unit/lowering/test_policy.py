@@ -10,14 +10,9 @@ import pytest
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse, arrange
-from triton_linear.lowering.gather.costs import cost_of
-from triton_linear.lowering.gather.shuffles import plan_gather
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.gathers import GatherPlan
-from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.planners.select import select
-from triton_linear.lowering.target import limits
-from triton_linear.lowering.target.policy import FAMILIES, UNBOUNDED, Policy, thresholds
+from triton_linear.lowering.target.policy import FAMILIES, Policy, thresholds
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target
 
@@ -30,7 +25,6 @@ ROOMS = (
     "passes/widening",
     "passes/conversions",
     "lowering/planners",
-    "lowering/gather",
     "plugin/ptxas",
 )
 ELSEWHERE = {
@@ -56,7 +50,6 @@ ELSEWHERE = {
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
-    "gather/costs.py": {"_DRAWS"},
     "ptxas/cubin.py": {"_FORM", "_SIZED"},
     "ptxas/occupancy.py": {"MORE", "UNIT", "_TENSOR_COLUMNS", "_WORD"},
 }
@@ -100,23 +93,6 @@ def _rows(rows: int, size: int, each: int, lanes: tuple[int, int]) -> str:
         f"#ttg.blocked<{{sizePerThread = [1, {each}], threadsPerWarp = {list(lanes)}, warpsPerCTA = [1, 1], "
         "order = [1, 0]}>"
     )
-
-
-def test_a_gather_that_spills_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, element = layout_of(_rows(512, 16, 2, (4, 8)), (512, 16)), element_type("f32")
-    plan = plan_gather(layout, layout, 1, element, H200)
-    assert isinstance(plan, GatherPlan)
-    spilled = cost_of(plan, element, H200).clocks
-    monkeypatch.setattr(limits, "GATHER_REGISTERS", UNBOUNDED)
-    assert cost_of(plan, element, H200).clocks < spilled
-
-
-def test_a_gather_does_not_choose_among_too_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, element = layout_of(_rows(128, 64, 64, (32, 1)), (128, 64)), element_type("f32")
-    reason = Rejected("gather", "256 results are chosen from 64 words each")
-    assert plan_gather(layout, layout, 1, element, H200) == reason
-    monkeypatch.setattr(limits, "GATHER_WORDS", UNBOUNDED)
-    assert isinstance(plan_gather.__wrapped__(layout, layout, 1, element, H200), GatherPlan)
 
 
 def test_conversions_of_too_many_registers_are_left_to_triton() -> None:

@@ -13,7 +13,6 @@ from reductions_support import named
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.passes.assignment.assign import AssignLayouts
-from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.reductions.held import HELD, held_values
@@ -207,22 +206,17 @@ UNLIKE = """
 #r = #ttg.slice<{dim = 2, parent = #t}>
 #rows = #ttg.blocked<{sizePerThread = [1, 16], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
 #across = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [1, 4], order = [1, 0]}>
-#lanes = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>
 #turned = #ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = true, elementBitWidth = 8}>
 #smem = #ttg.shared_memory
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32,
                    ttg.target = "cuda:90"} {
-tt.func @f(%x: tensor<64x128x2xf32, #t>, %m: !ttg.memdesc<64x128xi8, #turned, #smem, mutable>,
-           %i: tensor<64x128xi32, #lanes>) {
+tt.func @f(%x: tensor<64x128x2xf32, #t>, %m: !ttg.memdesc<64x128xi8, #turned, #smem, mutable>) {
   %r = "tt.reduce"(%x) <{axis = 2 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     {REGION}
     tt.reduce.return %c : f32
   }) : (tensor<64x128x2xf32, #t>) -> tensor<64x128xf32, #r>
   %w = ttg.convert_layout %r : tensor<64x128xf32, #r> -> tensor<64x128xf32, #across>
-  %l = ttg.convert_layout %r : tensor<64x128xf32, #r> -> tensor<64x128xf32, #lanes>
-  %g = tt.gather %l[%i] {axis = 1 : i32} : (tensor<64x128xf32, #lanes>, tensor<64x128xi32, #lanes>)
-      -> tensor<64x128xf32, #lanes>
   %n = arith.fptosi %w : tensor<64x128xf32, #across> to tensor<64x128xi32, #across>
   %t = "tt.reduce"(%n) <{axis = 1 : i32}> ({
   ^bb0(%a: i32, %b: i32):
@@ -263,7 +257,7 @@ BITS_ALONE = (
 def test_which_copy_is_taken_stays_where_copies_may_differ(
     region: str, exact: bool, decides: bool, stay: bool
 ) -> None:
-    """Conversions, gathers, accesses to shared memory and further reductions of what is made of such copies."""
+    """Conversions, accesses to shared memory and further reductions of what is made of such copies."""
     text = UNLIKE.replace("{REGION}", region)
     for old, new in () if decides else BITS_ALONE:
         text = text.replace(old, new)
@@ -272,6 +266,5 @@ def test_which_copy_is_taken_stays_where_copies_may_differ(
         return after(upstream(text), *steps)
 
     root = made(SelectLowering(exact=exact))
-    assert [ll.STOCK in each.attributes for each in named(root, CONVERT)] == [stay] * 3
-    assert bool(named(made(LowerGathers(exact=exact)), "tt.gather")) == stay
+    assert [ll.STOCK in each.attributes for each in named(root, CONVERT)] == [stay] * 2
     assert (ll.SPLIT in made(SplitReductions(exact=exact)).operation.attributes) != stay

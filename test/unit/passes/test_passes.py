@@ -15,7 +15,7 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Type, operations
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes.conversions.select import SelectLowering
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, StubError, stubs_of
+from triton_linear.passes.conversions.stubs import STUB_PREFIX, StubError, stubs_of
 from triton_linear.passes.framework import layouts
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
@@ -40,7 +40,7 @@ def test_every_conversion_of_real_modules_is_taken_or_free(path: Path) -> None:
         stub.plan.summary() for stub in prepared.stubs.values()
     }
     assert 0 < len(kinds) <= before
-    calls = [op for op in named(root, "tt.call") if op.attributes["callee"].value.startswith(CONVERSION_PREFIX)]
+    calls = [op for op in named(root, "tt.call") if op.attributes["callee"].value.startswith(STUB_PREFIX)]
     assert len(calls) == sum(kind not in ("noop", "stock") for kind in kinds)
     assert {call.attributes["callee"].value for call in calls} == set(prepared.stubs)
     assert len(named(root, "ttg.convert_layout")) == kinds.count("noop") + len(left)
@@ -64,7 +64,7 @@ def test_functions_stay_in_front_of_stubs() -> None:
     rewrite(root, LOWERING, CUDA)
     names = [op.attributes["sym_name"].value for op in named(root, "tt.func")]
     assert len(names) > 1
-    assert [name.startswith(CONVERSION_PREFIX) for name in names] == [False] + [True] * (len(names) - 1)
+    assert [name.startswith(STUB_PREFIX) for name in names] == [False] + [True] * (len(names) - 1)
 
 
 @pytest.mark.parametrize(("name", "least"), [("quant_cols-3", 1), ("bn_nhwc-1", 4)])
@@ -144,9 +144,9 @@ def test_the_pipeline_raises_what_its_passes_report() -> None:
 
 def test_a_pipeline_is_read_from_text() -> None:
     select_text = "linear-select-lowering{ scratch-limit=64 target=cuda:80 }"
-    text = f"builtin.module( linear-lower-gathers, cse,{select_text})"
-    gathers, cse, select = parse_pipeline(text)
-    assert gathers == PASSES["linear-lower-gathers"]()
+    text = f"builtin.module( linear-await-operands, cse,{select_text})"
+    waits, cse, select = parse_pipeline(text)
+    assert waits == PASSES["linear-await-operands"]()
     assert cse == "cse"
     assert select == SelectLowering("cuda:80", 64)
     assert parse_pipeline("linear-select-lowering") == [SelectLowering()]
@@ -157,7 +157,7 @@ def test_a_pipeline_is_read_from_text() -> None:
     ("text", "message"),
     [
         ("fold", "no pass 'fold'; ours are linear-assign-layouts, linear-await-operands"),
-        ("linear-lower-gather", "no pass 'linear-lower-gather'; did you mean 'linear-lower-gathers'"),
+        ("linear-await", "no pass 'linear-await'; did you mean 'linear-await-operands'"),
         ("canonicalise", "no pass 'canonicalise'; did you mean 'canonicalize'"),
         ("canonicalize{max=yes}", "canonicalize: upstream MLIR refuses the options 'max=yes'"),
         ("linear-select-lowering{tarjet=b}", "no option 'tarjet'; did you mean 'target'"),
@@ -167,7 +167,7 @@ def test_a_pipeline_is_read_from_text() -> None:
         ("linear-select-lowering{scratch-limit=-1}", "option 'scratch-limit' takes a number, got '-1'"),
         ("linear-select-lowering{target=cuda:90", "cannot read 'linear-select-lowering{target=cuda:90'"),
         ("builtin.module(linear-select-lowering", "cannot read"),
-        ("linear-lower-gathers linear-outline-conversions", "cannot read"),
+        ("linear-select-lowering linear-outline-conversions", "cannot read"),
     ],
 )
 def test_what_is_wrong_with_a_pipeline_is_said(text: str, message: str) -> None:

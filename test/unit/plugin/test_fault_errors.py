@@ -32,7 +32,6 @@ from triton_linear.passes import pipeline as passes
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions import outline, select, stubs
-from triton_linear.passes.conversions.gather import LowerGathers
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.options import PipelineOptions
@@ -51,7 +50,6 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "bridge: parse": (bridge, "expand_aliases"),
     "pass: permute": (PermuteContraction, "__call__"),
     "pass: assign": (AssignLayouts, "__call__"),
-    "pass: gathers": (LowerGathers, "__call__"),
     "pass: select": (SelectLowering, "__call__"),
     "pass: outline": (OutlineConversions, "__call__"),
     "what becomes of conversions": (outline, "_decided"),
@@ -149,7 +147,7 @@ def test_an_interrupt_is_no_error(
 
 
 @pytest.mark.parametrize("kind", [MemoryError, RecursionError, OSError])
-@pytest.mark.parametrize("place", ["screen", "bridge: print", "pass: gathers", "proof", "bridge: verify"])
+@pytest.mark.parametrize("place", ["screen", "bridge: print", "pass: select", "proof", "bridge: verify"])
 def test_where_there_is_no_room(place: str, kind: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*PLACES[place], tripping(kind))
     with pytest.warns(FallbackWarning, match=f"{kind.__name__}: {TRIPPED}"), triton_linear.enabled():

@@ -19,7 +19,7 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import embed
 from triton_linear.lowering.target.targets import target
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX
+from triton_linear.passes.conversions.stubs import STUB_PREFIX
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
 from triton_linear.report import Outcome
@@ -125,8 +125,6 @@ def _call(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
     )
     if ll.PLAN in function.attributes:  # a conversion, whose layouts say where elements are
         return taken
-    if ll.AXIS in function.attributes:
-        return [np.take_along_axis(taken[0], taken[1], function.attributes[ll.AXIS].value)]
     inner = Machine(machine.memory, program=machine.program)
     inner.call(function, taken)
     return []
@@ -208,7 +206,7 @@ def test_the_machine_sees_a_conversion_of_something_else(monkeypatch: pytest.Mon
     root = bridge.text_to_upstream(str(ttgir("calls", "cuda:90")), bridge.upstream_context())
     before = stored(root)
     stubs = [op for op in operations(root.operation) if op.name == "tt.call"]
-    assert stubs and CONVERSION_PREFIX not in str(root)
+    assert stubs and STUB_PREFIX not in str(root)
     rewrite(root, PipelineOptions(assign=True, reductions=False), target("cuda:90"))
 
     def reversed_(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:

@@ -172,7 +172,7 @@ def check(report: Report, counted: Counted) -> None:
         assert report.seen == counted.before
         assert len(report.own) + len(report.made) == len(report.conversions) == counted.after
         assert report.kept == sum(one.own for one in report.left)
-    for one in (*report.conversions, *report.gathers):
+    for one in report.conversions:
         assert "/triton/language/" not in one.location and "loc(" not in one.location, one.location
     lines = str(report).splitlines()
     assert len(set(lines)) == len(lines)

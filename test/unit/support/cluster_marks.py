@@ -8,7 +8,7 @@ from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_re
 ordered = pytest.mark.skipif(
     installed_release() not in CLUSTERS_ORDERED, reason="this Triton keeps conversions through memory to itself"
 )
-"""The test needs conversions and gathers across CTAs that are this package's."""
+"""The test needs conversions in clusters, through memory, that are this package's."""
 unordered = pytest.mark.skipif(
     installed_release() in CLUSTERS_ORDERED, reason="this Triton orders our stores too"
 )

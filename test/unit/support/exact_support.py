@@ -18,8 +18,8 @@ from triton_linear.passes.reductions.held import held_values
 from triton_linear.passes.reductions.region import is_order_free
 
 EXACT, DEFAULT = PipelineOptions(exact=True), PipelineOptions()
-CALLS = ("linear-outline-conversions", "linear-lower-gathers")
-"""Passes that put calls into a module, which the machine does not follow."""
+CALLS = "linear-outline-conversions"
+"""The pass that puts calls into a module, which the machine does not follow."""
 
 
 def target_of(root: Module) -> str:
@@ -29,7 +29,7 @@ def target_of(root: Module) -> str:
 def passed(text: str, options: PipelineOptions) -> Module:
     """A module after the pipeline, as far as the machine knows what that makes."""
     root = upstream(text)
-    return after(root, *(each for each in pipeline(options, target_of(root)) if each.name not in CALLS))
+    return after(root, *(each for each in pipeline(options, target_of(root)) if each.name != CALLS))
 
 
 def after(root: Module, *steps: Any) -> Module:

@@ -18,7 +18,7 @@ def break_code(
     change: Callable[[str], str],
     change_plan: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> None:
-    """Let the code of each conversion or gather be that of a changed plan, and its text be changed then."""
+    """Let the code of each conversion be that of a changed plan, and its text be changed then."""
     emit_body, body = calls.emit_body, FunctionWriter.body
 
     def broken(plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:

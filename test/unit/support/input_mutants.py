@@ -66,7 +66,7 @@ _FLAGS_OF_SEEDS = (
     ("--linear-free-conversions", "--linear-outline-conversions", "--emit=ttgir"),
     ("--linear-select-lowering", "--verify-diagnostics"),
     ("--linear-outline-conversions", "--emit=llvm"),
-    ("--linear-lower-gathers", "--linear-select-lowering"),
+    ("--linear-select-lowering", "--linear-outline-conversions"),
     ("--linear-widen-accesses", "--no-verify-each"),
     ("--emit=ptx",),
     (),

@@ -36,7 +36,7 @@ TARGETS = (
     *("cuda:٣", "", "cuda:90\n", "cuda:9" + "0" * 5000, " cuda:90", "☃"),
 )
 PASSES = _words(r"""
-    linear-assign-layouts linear-lower-gathers linear-select-lowering
+    linear-assign-layouts linear-select-lowering
     linear-outline-conversions linear-free-conversions linear-permute-contraction
     linear-await-operands
 """)

@@ -118,7 +118,7 @@ def test_list_passes(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         opt.main(["--list-passes"])
     out = capsys.readouterr().out
-    assert "--linear-lower-gathers" in out and "--canonicalize" in out
+    assert "--linear-await-operands" in out and "--canonicalize" in out
 
 
 @pytest.mark.parametrize(
@@ -230,21 +230,21 @@ def test_a_file_without_passes_is_an_error(run: Run, tmp_path: Path, text: str |
 
 
 def test_one_pass_is_printed_around(run: Run) -> None:
-    flags = "--canonicalize", "--cse", "--linear-lower-gathers"
+    flags = "--canonicalize", "--cse", "--linear-await-operands"
     _, _, err = run(*flags, "--mlir-print-ir-before=cse", "--mlir-print-ir-after=cse")
     assert re.findall(r"IR Dump \w+ \S+", err) == ["IR Dump Before cse", "IR Dump After cse"]
     before, after = err.split("IR Dump After cse")
     assert (arithmetic(before), arithmetic(after)) == (4, 3)
     _, _, err = run(*flags, "--mlir-print-ir-before-all")
-    assert re.findall(r"IR Dump \w+ (\S+)", err) == ["canonicalize", "cse", "linear-lower-gathers"]
+    assert re.findall(r"IR Dump \w+ (\S+)", err) == ["canonicalize", "cse", "linear-await-operands"]
 
 
 def test_the_diff_of_each_pass_is_printed(run: Run) -> None:
-    _, _, err = run("--canonicalize", "--cse", "--linear-lower-gathers", "--mlir-print-ir-diff")
-    canonicalize, cse, gathers = re.split(r"// -----// IR Diff of \S+ //----- //\n", err)[1:]
+    _, _, err = run("--canonicalize", "--cse", "--linear-await-operands", "--mlir-print-ir-diff")
+    canonicalize, cse, waits = re.split(r"// -----// IR Diff of \S+ //----- //\n", err)[1:]
     assert len(re.findall(r"^-.*arith", canonicalize, re.MULTILINE)) > 1
     assert len(re.findall(r"^-.*arith.addi", cse, re.MULTILINE)) == 1
-    assert gathers.strip() == "(no change)"
+    assert waits.strip() == "(no change)"
 
 
 def test_printing_at_a_pass_that_does_not_run_is_an_error(run: Run) -> None:

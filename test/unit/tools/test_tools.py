@@ -191,11 +191,16 @@ class TestPieces:
 class TestCommandLine:
     def test_passes_keep_the_order_of_their_flags(self) -> None:
         arguments = opt_run.parse_arguments(
-            ["--linear-select-lowering=target=cuda:80", "--linear-lower-gathers", "f.mlir", "--linear-pipeline"]
+            [
+                "--linear-select-lowering=target=cuda:80",
+                "--linear-await-operands",
+                "f.mlir",
+                "--linear-pipeline",
+            ]
         )
         assert arguments.passes == [
             ("linear-select-lowering", "target=cuda:80"),
-            ("linear-lower-gathers", ""),
+            ("linear-await-operands", ""),
             ("linear-pipeline", ""),
         ]
         assert arguments.file == "f.mlir"
@@ -340,7 +345,7 @@ class TestVerify:
     ("tool", "flags", "status"),
     [
         ("opt.command", ["--linear-pipeline", "--no-assign", "--emit=ptx"], 0),
-        ("opt.command", ["--linear-outline-conversions"], 1),
+        ("opt.command", ["--linear-await-operands"], 1),
         ("cli", ["verify"], 0),
     ],
 )

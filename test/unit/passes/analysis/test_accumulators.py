@@ -21,7 +21,7 @@ from triton_linear.passes.analysis import residency
 from triton_linear.passes.analysis.accumulators import accumulators, changed_signs
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
-from triton_linear.passes.conversions.stubs import CONVERSION_PREFIX, stubs_of
+from triton_linear.passes.conversions.stubs import STUB_PREFIX, stubs_of
 from triton_linear.passes.framework.plans import Plans
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.tools.support.compile import LOWERING, compile_text
@@ -206,7 +206,7 @@ def marked(module: Module) -> list[bool]:
     passes = [SelectLowering("cuda:90"), OutlineConversions()]
     assert run_passes(module, passes, remarks=False).succeeded
     stubs = stubs_of(operations(module.operation), target("cuda:90"), Plans())
-    called = [stubs[name] for name in re.findall(rf"callee = @({CONVERSION_PREFIX}\w+)", str(module.operation))]
+    called = [stubs[name] for name in re.findall(rf"callee = @({STUB_PREFIX}\w+)", str(module.operation))]
     return [stub.accumulators for stub in called]
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from reductions_support import (
     H200,
     INSIDE,
-    KINDS,
     LINE,
     ROWS,
     asked,
@@ -37,7 +36,6 @@ from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target, with_policy
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.passes.pipeline import rewrite
 from triton_linear.passes.reductions import costs, ways
 from triton_linear.passes.reductions.costs import Combined, as_triton
 from triton_linear.passes.reductions.region import commutes
@@ -271,19 +269,6 @@ def test_it_is_said_where_partial_results_have_too_little_room(monkeypatch: pyte
     ways.choose.cache_clear()
     room = "the 4 bytes of shared memory that Triton's reduction takes"
     assert reason == f"no conversion of the partial results has a plan in {room}"
-
-
-@pytest.mark.skipif(installed_release() in REDUCTIONS_CONVERT, reason="the reduction stays with this Triton")
-def test_gathers_that_make_copies_alike_stay_with_triton_and_are_not_the_kernels(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("triton_linear.passes.reductions.split_reductions._is_wrong", lambda *_: True)
-    root = parsed(module("welford", KINDS["mma"], (32, 32), 0))
-    found = rewrite(root, PipelineOptions(assign=False, reductions=True), H200)
-    left = named(root, "tt.gather")
-    assert left and all(ll.AGREE in op.attributes and ll.STOCK in op.attributes for op in left)
-    assert not any(stub.index is not None for stub in found.stubs.values())
-    assert found.gathers == ()
 
 
 def test_a_tensor_that_is_reduced_twice_at_once_is_left() -> None:
