@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, InsertionPoint, Operation, Type
+from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, InsertionPoint, Operation, StringAttr, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import Stub
@@ -143,7 +143,7 @@ class _Stubs:
         self.taken.add(name)
         given, result = conversion.operands[0].type, conversion.results[0].type
         entries = [
-            f'{ll.ELEMENT} = "{given.element_type}"',
+            f"{ll.ELEMENT} = {StringAttr.get(str(given.element_type), conversion.context)}",
             f"{ll.SOURCE} = {ll.layout_text(source)}",
             f"{ll.DESTINATION} = {ll.layout_text(destination)}",
             f"{ll.PLAN} = {conversion.attributes[ll.PLAN]}",

@@ -345,7 +345,7 @@ class TestVerify:
     ("tool", "flags", "status"),
     [
         ("opt.command", ["--linear-pipeline", "--no-assign", "--emit=ptx"], 0),
-        ("opt.command", ["--linear-await-operands"], 1),
+        ("opt.command", ["--linear-outline-conversions"], 1),
         ("cli", ["verify"], 0),
     ],
 )
