@@ -26,7 +26,7 @@ help:
 	@echo "make matrix  run the tests of what Triton decides on the releases before $(TRITON), and print a table"
 	@echo "make lint    check style and types: ruff, mypy --strict"
 	@echo "make format  lay the code out as 'make lint' wants it"
-	@echo "make fuzz    draw other examples of properties, and verify 20,000 random conversions for eight targets"
+	@echo "make fuzz    draw other examples of properties, and verify 20,000 random conversions for six targets"
 	@echo "make bench   measure compile time with and without the plugin; with a GPU, run the bit-for-bit check"
 	@echo "make docs    build the documents as a site in build/site; a link that leads nowhere is an error"
 	@echo "make wheel   build the source distribution and the wheel in build/dist, and check them with twine"

@@ -41,7 +41,7 @@ _SHOWN = 200
 _NUMBERS = re.compile(r"\b\d+\b|/proc/self/fd/\d+")
 
 
-def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tuple[int, list[Pair]]]:
+def random_pairs(seed: int, count: int, lanes: int) -> list[tuple[int, list[Pair]]]:
     """`count` pairs that depend only on `seed`, grouped by their number of warps (1 to 8).
 
     >>> [(warps, len(pairs)) for warps, pairs in random_pairs(seed=1, count=10, lanes=32)]
@@ -52,7 +52,7 @@ def random_pairs(seed: int, count: int, lanes: int, target: str = "") -> list[tu
     for index, warps in enumerate((1, 2, 4, 8)):
         share = count // 4 + (index < count % 4)
         if share:
-            groups.append((warps, [random_pair(rng, lanes, warps, target) for _ in range(share)]))
+            groups.append((warps, [random_pair(rng, lanes, warps) for _ in range(share)]))
     return groups
 
 
@@ -103,7 +103,7 @@ def _type(shape: Sequence[int], bits: int, layout: Any) -> str:
 def of_random(target: str, seed: int, count: int) -> Group:
     """Random pairs of layouts."""
     found: list[tuple[str, Conversion]] = []
-    for warps, pairs in random_pairs(seed, count, target_called(target).lanes, target):
+    for warps, pairs in random_pairs(seed, count, target_called(target).lanes):
         for number, pair in enumerate(pairs):
             conversion = (pair.type(pair.source), pair.type(pair.destination), warps, target)
             found.append((f"{pair.family}, {warps} warps, number {number}", conversion))

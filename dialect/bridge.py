@@ -24,7 +24,6 @@ from triton_linear.dialect.libtriton import (
     parse_triton,
     readable,
     triton_context,
-    with_wmma,
 )
 from triton_linear.dialect.mlir_adapter import (
     Context,
@@ -87,7 +86,7 @@ def to_upstream(module: Any, context: Context) -> Module:
 
 def generic_to_upstream(text: str, context: Context) -> Module:
     """Parse the generic form of a module, as libtriton prints it, into `context`."""
-    return Module.parse(with_wmma(expand_aliases(text)), context)
+    return Module.parse(expand_aliases(text), context)
 
 
 def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module:
@@ -102,7 +101,7 @@ def text_to_upstream(text: str, context: Context, filename: str = "-") -> Module
         return Module.parse(_renamed(printed, "-", filename), context)
     with in_memory(readable(text)) as path:
         printed = generic_text(parse_file(path, triton_context()))
-    return Module.parse(with_wmma(expand_aliases(_renamed(printed, path, filename))), context)
+    return Module.parse(expand_aliases(_renamed(printed, path, filename)), context)
 
 
 def _renamed(text: str, old: str, new: str) -> str:

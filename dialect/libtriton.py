@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from triton_linear.dialect import cache_policies, triton_versions, wmma_text
+from triton_linear.dialect import cache_policies, triton_versions
 
 triton_versions.require()
 
@@ -23,6 +23,7 @@ from triton._C.libtriton import ir as triton_ir  # noqa: E402
 _MARK = "forces_generic_form"
 _QUOTED = f'"{_MARK}"'
 _WARPS = "ttg.num-warps"
+_WMMA = "#ttg.amd_wmma"
 # A quote inside a printed string is written \22, so quotes pair up; a "#" between two of them is no alias.
 _DEFINITION = re.compile(r"^(?P<name>[#!](?!loc\d*\b)[A-Za-z_]\w*) = (?P<value>(?!loc\().*)$", re.MULTILINE)
 _ALIAS = re.compile(r"([#!](?!loc\d*\b)[A-Za-z_]\w*\b(?!\.))")
@@ -64,19 +65,22 @@ def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
 def readable(text: str) -> str:
     """`text` rewritten so that the installed libtriton can parse it.
 
-    libtriton cannot parse all WMMA encodings that it prints (`wmma_text`), nor the cache policies of other
-    releases (`cache_policies`).
+    It cannot parse the cache policies of other releases (`cache_policies`). Raises BridgeError if the text must
+    not be parsed (`unreadable`).
     """
-    if not is_generic(text):
-        text = cache_policies.in_syntax_of(triton_versions.installed_release(), text)
-    return with_wmma(text)
+    if reason := unreadable(text):
+        raise BridgeError(reason)
+    if is_generic(text):
+        return text
+    return cache_policies.in_syntax_of(triton_versions.installed_release(), text)
 
 
-def with_wmma(text: str) -> str:
-    """`text` with the fields of WMMA encodings that libtriton parses but does not print (`wmma_text`)."""
-    if wmma_text.lacks_warps(text):
-        text = expand_aliases(text)  # the rank may have to come from the tensor that has the encoding
-    return wmma_text.completed(text) if wmma_text.has_bases(text) else text
+def unreadable(text: str) -> str:
+    """The reason why a module must not be parsed by libtriton; "" if there is none.
+
+    Some of the WMMA encodings that libtriton prints end its process when it parses them.
+    """
+    return f"{_WMMA} is an encoding of GPUs that are left to Triton" if _WMMA in text else ""
 
 
 def _text_in(path: str) -> str | None:

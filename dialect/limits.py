@@ -37,7 +37,7 @@ class Limit:
     told: bool = False
 
     def concerns(self, target: str) -> bool:
-        """Whether the limit holds for a GPU, given by Triton's name for it (`hip:gfx1100`)."""
+        """Whether the limit holds for a GPU, given by Triton's name for it (`hip:gfx942`)."""
         return not self.gpus or target.partition(":")[2].startswith(self.gpus)
 
     def __str__(self) -> str:

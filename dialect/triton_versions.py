@@ -62,13 +62,6 @@ CONTIGUOUS_FIRST: Final = Span((3, 8))
 SMALL_OPERANDS: Final = Span((3, 8))
 """The operands of an mma with 8 rows (m8n8k4 of f64) have smaller tiles than those of other mmas."""
 
-WMMA_TILES_BY_BASES: Final = Span((3, 7))
-"""A wmma encoding places warps by basis vectors, instead of by their number along each dimension."""
-
-WMMA_OPERANDS_K_FIRST: Final = Span((3, 7), (3, 8))
-"""In the operands of a wmma whose tiles are given by bases, all of K comes before the tiles, and CTAs split K;
-later the tiles come first, and CTAs along K hold copies."""
-
 TENSOR_MEMORY_BY_LAYOUT: Final = Span((3, 8))
 """Layouts of tensor memory have a dimension for CTAs, and an access may use any instruction shape that fits."""
 

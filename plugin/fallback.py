@@ -17,7 +17,7 @@ from triton_linear.setting import Setting
 
 
 class UnknownTarget(ValueError):
-    """This package has no table for the target GPU."""
+    """This package has no table for the target GPU, or cannot read its encodings."""
 
 
 def without_room() -> AbstractContextManager[None]:

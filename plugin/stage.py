@@ -223,14 +223,16 @@ class LLIRStage:
     @staticmethod
     def _take_upstream(module: TritonModule, record: CompileRecord) -> Module:
         """The module in upstream MLIR, imported unless `record` has it. The caller may change it, so `record`
-        no longer has it."""
-        from triton_linear.dialect import bridge
+        no longer has it. Raises UnknownTarget for an encoding that cannot be parsed again."""
+        from triton_linear.dialect import bridge, libtriton
 
         found, record.upstream = record.upstream, None
         with record.working("to MLIR"):
             if found is not None:
                 return found
             text = record.text or bridge.generic_text(module)
+            if reason := libtriton.unreadable(text):
+                raise UnknownTarget(reason)
             return bridge.generic_to_upstream(text, bridge.upstream_context())
 
     def _run_passes(

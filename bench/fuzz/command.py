@@ -54,8 +54,6 @@ TARGETS = (
     "hip:gfx90a",
     "hip:gfx942",
     "hip:gfx950",
-    "hip:gfx1100",
-    "hip:gfx1200",
 )
 _SHOWN = 20
 

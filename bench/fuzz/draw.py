@@ -86,7 +86,7 @@ class _Drawer:
         """A distributed encoding, maybe similar to `like`; `plain`: no sums of basis vectors."""
         if self.rng.random() < 0.4:
             for _ in range(4):
-                encoding = kernel_encoding(self.rng, self.lanes, self.warps, shape, self.target.name)
+                encoding = kernel_encoding(self.rng, self.lanes, self.warps, shape)
                 if layout_drawn(encoding, shape, self.element).in_dim_size(REGISTER) <= MOST_REGISTERS:
                     return encoding
         return self.linear(shape, like, plain)

@@ -152,7 +152,7 @@ def draw_pairs(
     warps = rng.choice((1, 2, 4, 8))
     drawn: list[Pair] = []
     while len(drawn) < count:
-        pair = random_pair(rng, target.lanes, warps, target.name, ctas)
+        pair = random_pair(rng, target.lanes, warps, ctas)
         if registers_of_pair(pair) <= (MOST_REGISTERS if assembled else limits.MOST_REGISTERS):
             drawn.append(pair)
     return warps, drawn

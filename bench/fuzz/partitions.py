@@ -64,7 +64,7 @@ def draw_partitions(rng: random.Random, target: Target, most: int, ctas: int = 1
 
 def _pair(rng: random.Random, target: Target, warps: int, ctas: int) -> Pair:
     while True:
-        pair = random_pair(rng, target.lanes, warps, target.name, ctas)
+        pair = random_pair(rng, target.lanes, warps, ctas)
         size = int(np.prod(pair.shape)) * element_type(pair.element).bits // 8
         # Any CTA may hold a whole tensor of a cluster, and all CTAs are run at once.
         if registers_of_pair(pair) <= MOST_REGISTERS and size * ctas <= MOST_BYTES:

@@ -17,7 +17,6 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.triton_versions import (
     DEPENDENT_VECTORS,
     SUMS_OF_BITS,
-    WMMA_TILES_BY_BASES,
     installed_release,
 )
 
@@ -37,7 +36,6 @@ ELEMENTS = (
     "f64",
     "!tt.ptr<f16>",
 )
-_WMMA_SIDE = 16
 MAX_TENSOR_BYTES = 64 * 1024
 _COPIES = 0.2
 """The probability that the CTAs hold copies of each other in a blocked encoding."""
@@ -162,10 +160,10 @@ def random_columns(
     return _columns(rng, dims, (registers, *threads, 0), general)
 
 
-def kernel_encoding(rng: random.Random, lanes: int, warps: int, shape: Sequence[int], target: str = "") -> str:
-    """An encoding as in real kernels. Matrix encodings are those of the target, or suit the number of lanes."""
+def kernel_encoding(rng: random.Random, lanes: int, warps: int, shape: Sequence[int]) -> str:
+    """An encoding as in real kernels; matrix encodings suit the number of lanes."""
     rank = len(shape)
-    makers = _ANY_RANK + (_matrix(lanes, shape, target) if rank == 2 else ())
+    makers = _ANY_RANK + (_MATRIX[lanes] if rank == 2 else ())
     return rng.choice(makers)(rng, lanes, warps, rank)
 
 
@@ -269,67 +267,28 @@ def _mfma_operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
     return f"#ttg.dot_op<{{opIdx = {rng.randint(0, 1)}, parent = {parent}, kWidth = {rng.choice((4, 8))}}}>"
 
 
-def _wmma(version: int) -> Maker:
-    def wmma(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
-        counts = _factors(rng, warps, rank)
-        placed = f"warpsPerCTA = {counts}"
-        if installed_release() in WMMA_TILES_BY_BASES:
-            bases = [
-                [1 << bit if other == axis else 0 for other in range(rank)]
-                for axis in reversed(range(rank))
-                for bit in range(counts[axis].bit_length() - 1)
-            ]
-            placed = f"ctaLayout = {{warp = {bases}}}"
-        transposed = rng.choice(("true", "false"))
-        return f"#ttg.amd_wmma<{{version = {version}, isTranspose = {transposed}, {placed}}}>"
-
-    return wmma
-
-
-def _wmma_operand(version: int) -> Maker:
-    def operand(rng: random.Random, lanes: int, warps: int, rank: int) -> str:
-        parent = _wmma(version)(rng, lanes, warps, rank)
-        return f"#ttg.dot_op<{{opIdx = {rng.randint(0, 1)}, parent = {parent}, kWidth = {16 // version}}}>"
-
-    return operand
-
-
 _ANY_RANK: tuple[Maker, ...] = (_blocked, _blocked, _slice)
 _MATRIX: dict[int, tuple[Maker, ...]] = {32: (_mma_v2, _mma_v3, _mma_operand), 64: (_mfma, _mfma_operand)}
 
 
-_MATRIX_OF: dict[str, tuple[Maker, ...]] = {
-    "hip:gfx11": (_wmma(1), _wmma_operand(1)),
-    "hip:gfx12": (_wmma(2), _wmma_operand(2)),
-}
-
-
-def _matrix(lanes: int, shape: Sequence[int], target: str) -> tuple[Maker, ...]:
-    for start, makers in _MATRIX_OF.items():
-        if target.startswith(start):
-            # Triton supports no parts of a wmma tile, except single rows and columns.
-            return makers if all(size == 1 or size >= _WMMA_SIDE for size in shape) else ()
-    return _MATRIX[lanes]
-
-
-def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str, target: str = "") -> Pair:
+def encoding_pair(rng: random.Random, lanes: int, warps: int, element: str) -> Pair:
     """A pair of encodings as in real kernels."""
     rank = rng.choice((1, 2, 2, 2, 3))
     bits = min(rng.randint(6, 12), _budget(element))
     shape = tuple(1 << b for b in _split(rng, bits, rank))
     if rank == 2 and rng.random() < 0.7:
         shape = (1 << (bits // 2), 1 << (bits - bits // 2))
-    source, destination = (kernel_encoding(rng, lanes, warps, shape, target) for _ in range(2))
+    source, destination = (kernel_encoding(rng, lanes, warps, shape) for _ in range(2))
     return Pair(shape, element, source, destination, "encodings")
 
 
-def random_pair(rng: random.Random, lanes: int, warps: int, target: str = "", ctas: int = 1) -> Pair:
+def random_pair(rng: random.Random, lanes: int, warps: int, ctas: int = 1) -> Pair:
     """A conversion of any family and element type, in clusters of `ctas` CTAs."""
     element = rng.choice((*ELEMENTS, "f32", "i32"))
     if rng.random() < 0.25:
         if ctas > 1:
             return cluster_pair(rng, lanes, warps, element, ctas)
-        return encoding_pair(rng, lanes, warps, element, target)
+        return encoding_pair(rng, lanes, warps, element)
     return linear_pair(rng, lanes, warps, element, ctas)
 
 

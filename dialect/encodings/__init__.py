@@ -4,7 +4,7 @@
 >>> layout_of(text, (256,)).apply({"register": 3, "lane": 1, "warp": 0, "block": 0})
 {'dim0': 131}
 
-The texts of Triton 3.6 to 3.9 are parsed by the same rules. In four points the releases give equal texts
+The texts of Triton 3.6 to 3.9 are parsed by the same rules. In three points the releases give equal texts
 different layouts; the parameter `release` selects one, by default the installed release.
 """
 
@@ -18,7 +18,7 @@ from typing import Final
 from ..linear_layout import REGISTER, LinearLayout
 from ..records import dataclass
 from ..triton_versions import COPIES_NOT_HELD, REFERENCE, Release, installed_release
-from .amd import AmdMfma, AmdWmma
+from .amd import AmdMfma
 from .blocked import Blocked
 from .derived import DotOperand, Slice
 from .encoding import DotParent, Encoding
@@ -33,7 +33,6 @@ __all__ = [
     "REFERENCE",
     "AmdMfma",
     "AmdRotatingShared",
-    "AmdWmma",
     "Blocked",
     "DotOperand",
     "DotParent",
@@ -67,7 +66,6 @@ _CLASSES: Final = MappingProxyType(
         for encoding in (
             AmdMfma,
             AmdRotatingShared,
-            AmdWmma,
             Blocked,
             DotOperand,
             GenericLinear,

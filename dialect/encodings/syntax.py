@@ -345,13 +345,6 @@ class Fields:
             raise self._wrong(key, "an encoding attribute")
         return value
 
-    def nested(self, key: str) -> Fields:
-        """A nested ``{...}``."""
-        value = self._take(key)
-        if not isinstance(value, Mapping):
-            raise self._wrong(key, "a '{...}' of fields")
-        return Fields(f"{self.name}: {key}", value)
-
     def finish(self) -> None:
         """Raises unless every field was read."""
         if self._unread:

@@ -16,9 +16,8 @@ from triton_linear.lowering.emit.text import (
     vector_type,
 )
 from triton_linear.lowering.target.lanes import (
-    ACROSS_ROWS,
     DPP,
-    IN_ROW,
+    LANES,
     SWAP,
     SWIZZLE,
     Move,
@@ -208,18 +207,18 @@ class _Amd(InstructionWriter):
     """AMDGCN through ROCDL. `ds_bpermute` addresses lanes in bytes; a wave's LDS accesses execute in order,
     so inside a wave only the compiler needs a fence."""
 
-    def __init__(self, lanes: int = 64, instructions: tuple[str, ...] = ()) -> None:
-        self._lanes, self._instructions = lanes, instructions
+    def __init__(self, instructions: tuple[str, ...] = ()) -> None:
+        self._instructions = instructions
 
     def route(self, step: Shuffle) -> tuple[Move, ...] | None:
-        return route(step, self._instructions, self._lanes)
+        return route(step, self._instructions)
 
     def thread(self, writer: FunctionWriter) -> str:
         return writer.op(f"rocdl.workitem.id.x : {I32}")
 
     def shuffle(self, writer: FunctionWriter, word: str, lane: str | int) -> str:
         if isinstance(lane, int):
-            own = writer.binary("and", self.thread(writer), writer.constant(self._lanes - 1))
+            own = writer.binary("and", self.thread(writer), writer.constant(LANES - 1))
             lane = writer.binary("xor", own, writer.constant(lane))
         address = writer.binary("shl", lane, writer.constant(2))
         return writer.op(f"rocdl.ds_bpermute {address}, {word} : ({I32}, {I32}) -> {I32}")
@@ -232,24 +231,10 @@ class _Amd(InstructionWriter):
         if move.operation == SWIZZLE:
             offset = writer.constant(move.control)
             return writer.op(f"rocdl.ds_swizzle {word}, {offset} : ({I32}, {I32}) -> {I32}")
-        if move.operation in (IN_ROW, ACROSS_ROWS):
-            return self._selected(writer, word, move)
         even, odd = self._swapped(writer, word, word, move.control)
         own = writer.binary("and", self.thread(writer), writer.constant(move.control))
         is_odd = writer.op(f'llvm.icmp "ne" {own}, {writer.constant(0)} : {I32}')
         return writer.op(f"llvm.select {is_odd}, {even}, {odd} : i1, {I32}")
-
-    def _selected(self, writer: FunctionWriter, word: str, move: Move) -> str:
-        """`word` of the lane that the selects name, in the own row or in the other row of a pair."""
-        old = writer.op(f"llvm.mlir.undef : {I32}")
-        halves = (move.control & 0xFFFFFFFF, move.control >> 32)
-        low, high = (writer.constant(half - (half >> 31 << 32)) for half in halves)
-        if move.operation == ACROSS_ROWS:
-            # All lanes are active. `fi` (fetch inactive) tells LLVM so, and `old` is then never used.
-            return writer.op(f"rocdl.permlanex16 {old}, {word}, {low}, {high}, true, false : {I32}, {I32}")
-        yes, no = (writer.once(f"llvm.mlir.constant({value}) : i1") for value in ("true", "false"))
-        operands, types = ", ".join((old, word, low, high, yes, no)), ", ".join((*(I32,) * 4, "i1", "i1"))
-        return writer.op(f'llvm.call_intrinsic "llvm.amdgcn.permlane16"({operands}) : ({types}) -> {I32}')
 
     def trade(self, writer: FunctionWriter, first: str, second: str, lane_bit: int) -> tuple[str, str]:
         if native_exchanges(self._instructions)[lane_bit].operation == SWAP:
@@ -305,4 +290,4 @@ def machine_of(target: Target) -> InstructionWriter:
     """The instruction writer of a target."""
     if not target.lane_instructions:
         return MACHINES[target.vendor]
-    return _Amd(target.lanes, target.lane_instructions)
+    return _Amd(target.lane_instructions)

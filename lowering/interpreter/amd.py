@@ -1,8 +1,6 @@
-"""Handlers of AMD's instructions that move words between lanes: DPP, `ds_swizzle`, `permlane16/32.swap`,
-`permlane16` and `permlanex16`.
+"""Handlers of AMD's instructions that move words between lanes: DPP, `ds_swizzle` and `permlane16/32.swap`.
 
-Source: CDNA3 and CDNA4 ISA, DPP_CTRL and DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32; RDNA3 ISA, DPP16 controls,
-V_PERMLANE16_B32 and V_PERMLANEX16_B32.
+Source: CDNA3 and CDNA4 ISA, DPP_CTRL and DS_SWIZZLE_B32; V_PERMLANE16_SWAP_B32.
 """
 
 from __future__ import annotations
@@ -18,15 +16,11 @@ from triton_linear.lowering.interpreter import lanes as lane_handlers
 from triton_linear.lowering.interpreter import matrix
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler
-from triton_linear.lowering.interpreter.program import Builder, Machine, Source, Tree, scalar_mask, text_of
+from triton_linear.lowering.interpreter.program import Builder, Machine, Source, Tree, scalar_mask
 
 _NONE: Final = np.zeros((1, 1), np.uint64)
 _ROW: Final = 16
 _HALF_WAVE: Final = 32
-_OF_OTHERS: Final = {32: (0x13,), 64: (0x16,)}
-"""By the lanes of a wave, DPP controls (without their last digit) that its GPUs lack: RDNA has no control that
-moves lanes along the wave, CDNA no `row_xmask`. CDNA's `row_bcast` shares these digits with the mirrors, see
-below."""
 
 
 def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -45,13 +39,9 @@ def _dpp_source(control: int, lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int
         return row | (_ROW - 1 - within)
     if control == 0x141:
         return (lane & ~7) | (7 - (lane & 7))
-    if kind == 0x15:
-        return row | amount
-    if kind == 0x16:
-        return lane ^ amount
-    if control == 0x142 and len(lane) > _HALF_WAVE:
+    if control == 0x142:
         return np.where(row > 0, row - 1, -1)
-    if control == 0x143 and len(lane) > _HALF_WAVE:
+    if control == 0x143:
         return np.where(lane >= _HALF_WAVE, _HALF_WAVE - 1, -1)
     raise SimulationError(f"DPP control {control:#x} is not interpreted")
 
@@ -60,8 +50,6 @@ def _update_dpp(build: Builder, op: ir.Operation) -> Tree:
     """`update.dpp(old, source)`: a lane that is masked out, or reads outside its row, keeps `old`."""
     old, value = (build.scalar(build.solid_tree(tree)) for tree in build.operands(op))
     numbers = {name: op.attributes[name].value for name in ("dppCtrl", "rowMask", "bankMask")}
-    if numbers["dppCtrl"] >> 4 in _OF_OTHERS[build.target.lanes]:
-        raise SimulationError(f"{build.target.name} has no DPP control {numbers['dppCtrl']:#x}")
     zeros = bool(op.attributes["boundCtrl"].value)
     bits = build.bits_of(op.results[0])
     lane = np.arange(build.target.lanes, dtype=np.int64)
@@ -115,54 +103,15 @@ def _swizzle(build: Builder, op: ir.Operation) -> Tree:
         def lanes(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
             return (lane & _HALF_WAVE) | (((lane & kept) | forced) ^ flipped)
 
-    return lane_handlers.exchange(build, ("swizzle", control), value, _finder(lanes))[0]
-
-
-def _quad(control: int) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
-    return lambda lane: _dpp_source(control, lane)
-
-
-def _finder(lanes: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]) -> Callable[[Machine], Source]:
     def find(machine: Machine) -> Source:
         base = machine.thread - machine.lane
         return Source((base + lanes(machine.lane))[None, :], np.ones((1, 1), np.uint64))
 
-    return find
+    return lane_handlers.exchange(build, ("swizzle", control), value, find)[0]
 
 
-def _permlane(build: Builder, op: ir.Operation) -> Tree:
-    return permlane(build, build.operands(op), across=True)
-
-
-def permlane(build: Builder, operands: list[Tree], across: bool) -> Tree:
-    """A word of the lane that 16 selects of four bits name, in the same row or, if `across`, in the other row
-    of a pair.
-
-    Operands: the value for inactive lanes, the word, the selects of lanes 0 to 7 and of lanes 8 to 15, flags.
-    """
-    halves = [build.constants.get(build.scalar(tree)) for tree in operands[2:4]]
-    if build.target.lanes != _HALF_WAVE:
-        raise SimulationError(f"{build.target.name} has no permlane16")
-    if None in halves:
-        raise SimulationError("a permlane whose selects are not constant is not interpreted")
-    joined = sum((half or 0) % (1 << 32) << place for place, half in zip((0, 32), halves, strict=True))
-    nibbles = np.array([joined >> 4 * k & 15 for k in range(_ROW)], np.int64)
-    build.alu["permlane"] += 1
-    flip = _ROW if across else 0
-
-    def lanes(lane: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.asarray(((lane & _ROW) ^ flip) | nibbles[lane & (_ROW - 1)])
-
-    key = f"permlane {across}", joined
-    return lane_handlers.read_other_thread(build, key, operands[1], _finder(lanes))[0]
-
-
-def intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
-    """The result of an intrinsic."""
-    name = text_of(op.attributes["intrin"])
-    if name in ("llvm.amdgcn.permlane16", "llvm.amdgcn.permlanex16"):
-        return permlane(build, build.operands(op), across=name.endswith("x16"))
-    return lane_handlers.OPERATIONS["llvm.call_intrinsic"](build, op)
+def _quad(control: int) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    return lambda lane: _dpp_source(control, lane)
 
 
 def _swap(rows: int) -> Handler:
@@ -201,7 +150,6 @@ def swapped(build: Builder, operands: list[Tree], rows: int) -> Tree:
 OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.update.dpp": _update_dpp,
     "rocdl.ds_swizzle": _swizzle,
-    "rocdl.permlanex16": _permlane,
     "rocdl.permlane16.swap": _swap(16),
     "rocdl.permlane32.swap": _swap(32),
     **{f"rocdl.ds.read.{name}": handler for name, handler in matrix.READS.items()},

@@ -304,7 +304,7 @@ def _intrinsic(build: Builder, op: ir.Operation) -> Tree | None:
         return filled(build.type_of(op.results[0]), build.undefined_slot)
     if name == "llvm.is.fpclass":
         return arithmetic.is_class(build, build.operands(op), str(op.operands[0].type))
-    return amd.intrinsic(build, op)
+    return lanes.OPERATIONS["llvm.call_intrinsic"](build, op)
 
 
 # The grid of a single CTA, and operations without an effect on registers and shared memory.

@@ -70,13 +70,6 @@ def exchange(build: Builder, key: Hashable, value: Tree, find: Callable[[Machine
     Returns the slots of the value read and of whether the lane was in range. Counts as a shuffle.
     """
     build.shuffles += 1
-    return read_other_thread(build, key, value, find)
-
-
-def read_other_thread(
-    build: Builder, key: Hashable, value: Tree, find: Callable[[Machine], Source]
-) -> tuple[Tree, int]:
-    """`exchange`, not counted as a shuffle."""
     if not isinstance(value, int):
         raise SimulationError("expected a scalar, got an aggregate")
     result, inside = build.new(), build.new()
@@ -252,16 +245,6 @@ def _permute(
     return d
 
 
-def _wave_id(build: Builder, operands: list[Tree]) -> Tree:
-    d = build.new()
-
-    def step(machine: Machine) -> None:
-        machine.values[d] = (machine.thread // build.target.lanes).astype(np.uint64)[None, :]
-
-    build.emit(step)
-    return d
-
-
 def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
     build.warp_barriers += 1
     build.emit(lambda machine: machine.memory.warp_barrier())
@@ -270,7 +253,6 @@ def _wave_barrier(build: Builder, operands: list[Tree]) -> None:
 INTRINSICS: Final[dict[str, OnOperands]] = {
     "llvm.amdgcn.perm": _perm,
     "llvm.amdgcn.wave.barrier": _wave_barrier,
-    "llvm.amdgcn.wave.id": _wave_id,
     "llvm.nvvm.prmt": _permute,
 }
 

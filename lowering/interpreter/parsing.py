@@ -36,7 +36,6 @@ _SPELLINGS = {
     # For threads that may have diverged, which makes no difference in lockstep.
     "nvvm.barrier {aligned = false} loc(": "nvvm.barrier0 loc(",
     # Newer than the bindings.
-    "rocdl.wave.id : i32": 'llvm.call_intrinsic "llvm.amdgcn.wave.id"() : () -> i32',
     "rocdl.wave.barrier loc(": 'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> () loc(',
 }
 """The bindings' spellings of operations that newer releases of Triton print in another way."""

@@ -193,7 +193,6 @@ class Builder:
     released: bool = False
     arriving: bool = False
     waited: bool = False
-    signalled: bool = False
     has_flags: bool = False
     steps: list[Step] = field(default_factory=list)
     origins: list[int] = field(default_factory=list)

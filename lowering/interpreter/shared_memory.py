@@ -3,11 +3,10 @@
 `gpu.barrier` orders the CTA. NVIDIA: so does `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA;
 `nvvm.bar.warp.sync` with all lanes in its mask orders each warp, `nvvm.cluster.arrive` and then `.wait` the
 cluster; `nvvm.mapa` returns an address in the memory of another CTA. AMD: `rocdl.barrier` orders the CTA.
-`rocdl.s.barrier` (or its halves `.signal` and `.wait`) waits for no access; it orders the CTA in two cases:
-with a workgroup release fence before it and an acquire fence behind, and no shared-memory access in between; or
-with `rocdl.s.waitcnt` before it, which waits until no access is in flight. Inside a wave, LDS operations
-execute in order, so that a fence of any scope or a wave barrier, which prevent reordering by the compiler,
-order the wave.
+`rocdl.s.barrier` waits for no access; it orders the CTA in two cases: with a workgroup release fence before it
+and an acquire fence behind, and no shared-memory access in between; or with `rocdl.s.waitcnt` before it, which
+waits until no access is in flight. Inside a wave, LDS operations execute in order, so that a fence of any scope
+or a wave barrier, which prevent reordering by the compiler, order the wave.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ _RELEASE: Final = {5, 6, 7}
 _CLUSTER: Final = 7
 _SHARED: Final = (3, _CLUSTER)
 """The address spaces of the own CTA's shared memory and of the cluster's."""
-_WORKGROUP: Final = -1
-"""The number of the barrier of a whole workgroup (RDNA4 ISA, S_BARRIER_SIGNAL)."""
 BARRIER_OF_SOME: Final = "llvm.nvvm.barrier.cta.sync.count"
 """The intrinsic for a barrier with a number and a count of threads."""
 BARRIERS: Final = (BARRIER_OF_SOME, "llvm.nvvm.barrier.cta.sync.all")
@@ -131,25 +128,6 @@ def _s_barrier(build: Builder, op: ir.Operation) -> None:
         _order_cta(build)
     build.arriving = build.released
     build.released = False
-
-
-def _whole_barrier(op: ir.Operation) -> None:
-    if op.attributes["id"].value != _WORKGROUP:
-        raise SimulationError("a named barrier, or one for part of the CTA, is not interpreted")
-
-
-def _s_barrier_signal(build: Builder, op: ir.Operation) -> None:
-    """The first half of a barrier on RDNA4. In lockstep it orders as much as the whole barrier."""
-    _whole_barrier(op)
-    _s_barrier(build, op)
-    build.signalled = True
-
-
-def _s_barrier_wait(build: Builder, op: ir.Operation) -> None:
-    _whole_barrier(op)
-    if not build.signalled:
-        raise SimulationError("a wait for a barrier that nobody has signalled")
-    build.signalled = False
 
 
 def _fence(build: Builder, op: ir.Operation) -> None:
@@ -255,8 +233,6 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "rocdl.barrier": _cta_barrier,
     "rocdl.s.waitcnt": _s_waitcnt,
     "rocdl.s.barrier": _s_barrier,
-    "rocdl.s.barrier.signal": _s_barrier_signal,
-    "rocdl.s.barrier.wait": _s_barrier_wait,
     "llvm.fence": _fence,
     "llvm.load": _load,
     "llvm.store": _store,

@@ -149,7 +149,7 @@ class ShufflePlan:
         if not target.lane_instructions:
             return 0, self.shuffles
         moving = [step for step in self.steps if isinstance(step, Trade | Shuffle)]
-        each = [work(step, target.lane_instructions, target.lanes) for step in moving]
+        each = [work(step, target.lane_instructions) for step in moving]
         return math.ceil(sum(alu for alu, _ in each)), sum(passes for _, passes in each)
 
     @property

@@ -23,19 +23,16 @@ from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between
-from triton_linear.lowering.target.lanes import SWAP, moves_by_vectors, native_exchanges
+from triton_linear.lowering.target.lanes import SWAP, native_exchanges
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 
 _QUAD_BITS, _ROW_BITS = 2, 4
-"""Bits of a lane's number within a group of four lanes, and within a row: DPP reads any lane of either."""
+"""Bits of a lane's number within a group of four lanes, of which DPP reads any, and within a row."""
 
 _LEAST_IN_ROWS = 1.25
 """Vector instructions of a word for each exchange in a row. A single exchange takes 3/2, by shifts or by half a
 move and its selects; the last two in one phase take a little less."""
-
-_FOURS = 2
-"""`Relation.rows` of a conversion without exchanges whose lanes stay in groups of four; 1: in rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,9 +95,8 @@ class Relation(NamedTuple):
 
     bits: within a thread, the bits of a choice among registers; within a warp, the exchanges of a register bit
     with a lane bit. strict: with exchanges, they are of bits without copies; without exchanges, no shuffles do
-    the conversion. rows: the exchanges that stay in rows of 16 lanes; without exchanges, 2 if all lanes stay in
-    groups of four, 1 if they stay in rows. copies: the source has copies in a warp, so that one phase does all
-    exchanges.
+    the conversion. rows: the exchanges that stay in rows of 16 lanes; without exchanges, 1 if all lanes stay in
+    groups of four. copies: the source has copies in a warp, so that one phase does all exchanges.
     """
 
     reach: Reach
@@ -135,16 +131,11 @@ def _in_rows(source: BoundedSide, target: BoundedSide, exchanged: int) -> int:
     if exchanged:
         row = (*here.register, *here.lane[:_ROW_BITS])
         return f2.rank(row) + exchanged - f2.rank((*row, *there.register))
-    return _stay(source, target, _QUAD_BITS) + _stay(source, target, _ROW_BITS)
-
-
-def _stay(source: BoundedSide, target: BoundedSide, bits: int) -> bool:
-    """True if every group of 2^`bits` lanes reads within itself, and all groups in the same way."""
-    here, there = source.hardware, target.hardware
-    group = (*here.register, *here.lane[:bits])
-    moved = map(operator.xor, source.threads[bits:], target.threads[bits:])
+    # Whether every group of four lanes reads within itself, and all groups in the same way.
+    group = (*here.register, *here.lane[:_QUAD_BITS])
+    moved = map(operator.xor, source.threads[_QUAD_BITS:], target.threads[_QUAD_BITS:])
     stay = f2.rank((*here.register, *moved)) == source.held
-    return stay and f2.rank((*group, *there.lane[:bits])) == f2.rank(group)
+    return stay and f2.rank((*group, *there.lane[:_QUAD_BITS])) == f2.rank(group)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,9 +229,6 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
     """Lower bounds (shuffles, vector instructions) on a GPU with lane instructions."""
     _, bits, strict, rows, copies = related
     swaps = any(native.operation == SWAP for native in native_exchanges(target.lane_instructions).values())
-    if bits and moves_by_vectors(target.lane_instructions, target.lanes):
-        # Vector instructions reach every lane, as in a row of the other GPUs.
-        return 0.0, words * (_LEAST_IN_ROWS * bits if strict else 1 - 1 / (1 << bits))
     others = bits - rows
     if strict:
         # Between rows, a swap is one instruction for two words. Without swaps half of the words are shuffled,
@@ -249,8 +237,7 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
             return 0.0, words * (_LEAST_IN_ROWS * rows + 0.5 * others)
         return words * max(0.0, others / 2 - 0.25), words * (_LEAST_IN_ROWS * rows + 1.0 * others)
     if not bits:
-        near = rows == _FOURS or (rows and "v_permlane16" in target.lane_instructions)
-        return (0.0, words) if near else (words, 0.0)
+        return (0.0, words) if rows else (words, 0.0)
     inside = words * ((1 << rows) - 1) / (1 << bits)
     outside = words * ((1 << bits) - (1 << rows)) / (1 << bits)
     if not swaps:

@@ -4,9 +4,7 @@ Some instructions shuffle by a fixed xor of lane numbers, with neither memory no
 
 - DPP (`update.dpp`) reads another lane of the same row of 16: any lane of the same four (`quad_perm`), the
   mirrored lane of eight or sixteen (xor 7 and 15), the lane rotated by eight (xor 8). It is one vector
-  instruction. Two of them give every xor below 16; RDNA does each of these in one (`row_xmask`).
-- `v_permlane16` of RDNA reads any lane of the own row, `v_permlanex16` any lane of the other row of a pair. 16
-  selects, the same for all rows, say which: one vector instruction, and two scalars that hold the selects.
+  instruction. Two of them give every xor below 16.
 - `ds_swizzle` reads the lane with any of the low five bits flipped, by the LDS crossbar, at no address.
 - `v_permlane16_swap` and `v_permlane32_swap` exchange the odd rows, or halves, of one register with the even
   ones of another. Of two copies of a word they make one of its even rows and one of its odd ones: a copy, a
@@ -17,24 +15,23 @@ A swap exchanges a register bit with lane bit 4 or 5 without the selects that sh
 2 and 3 two shifts by DPP within the row do (`row_shl`, `row_shr`): each writes only the groups of four lanes
 that its bank mask names, and the other groups keep their word.
 
-Sources: "AMD Instinct MI200", "MI300" and "CDNA4" ISA, DPP_CTRL, DS_SWIZZLE_B32 and V_PERMLANE*_SWAP_B32;
-"RDNA3" and "RDNA4" ISA, DPP16 controls, V_PERMLANE16_B32 and V_PERMLANEX16_B32.
+Sources: "AMD Instinct MI200", "MI300" and "CDNA4" ISA, DPP_CTRL, DS_SWIZZLE_B32 and V_PERMLANE*_SWAP_B32.
 """
 
 from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.target.steps import Shuffle, Trade
 
 DPP, SWIZZLE, SWAP = "dpp", "swizzle", "swap"
-IN_ROW, ACROSS_ROWS = "permlane16", "permlanex16"
-_ROW = 16
-_QUAD_BITS, _ROW_BITS = 2, 4
+LANES = 64
+"""The lanes of a wave."""
+_QUAD_BITS = 2
 _ROW_SHIFT_LEFT, _ROW_SHIFT_RIGHT = 0x100, 0x110
 
 
@@ -42,8 +39,7 @@ _ROW_SHIFT_LEFT, _ROW_SHIFT_RIGHT = 0x100, 0x110
 class Move:
     """One instruction that gives each lane the word of another.
 
-    `control` is DPP_CTRL, the offset of `ds_swizzle`, the number of lanes that a swap exchanges at a time, or
-    16 selects of four bits, of which lane 0 has the lowest.
+    `control` is DPP_CTRL, the offset of `ds_swizzle`, or the number of lanes that a swap exchanges at a time.
     """
 
     operation: str
@@ -52,7 +48,7 @@ class Move:
     @property
     def alu(self) -> int:
         """Vector instructions that the move takes."""
-        return {DPP: 1, SWIZZLE: 0, SWAP: 3, IN_ROW: 1, ACROSS_ROWS: 1}[self.operation]
+        return {DPP: 1, SWIZZLE: 0, SWAP: 3}[self.operation]
 
     @property
     def passes(self) -> int:
@@ -81,24 +77,11 @@ def _flipped(xor: int) -> int:
     return quad_perm((0 ^ xor, 1 ^ xor, 2 ^ xor, 3 ^ xor))
 
 
-def selects(lanes: Sequence[int]) -> int:
-    """The control with which lane k of each row reads lane `lanes[k]` of a row.
-
-    >>> hex(selects(range(16)))
-    '0xfedcba9876543210'
-    """
-    return sum(lane << 4 * place for place, lane in enumerate(lanes))
-
-
 INSTRUCTIONS: Mapping[str, Instruction] = {
     "quad_perm": Instruction(DPP, {xor: _flipped(xor) for xor in (1, 2, 3)}),
     "row_half_mirror": Instruction(DPP, {7: 0x141}),
     "row_mirror": Instruction(DPP, {15: 0x140}),
     "row_ror:8": Instruction(DPP, {8: 0x128}),
-    "row_xmask": Instruction(DPP, {xor: 0x160 | xor for xor in range(1, _ROW)}),
-    "v_permlanex16": Instruction(
-        ACROSS_ROWS, {_ROW | xor: selects([lane ^ xor for lane in range(_ROW)]) for xor in range(_ROW)}
-    ),
     "ds_swizzle": Instruction(SWIZZLE, {xor: xor << 10 | 0x1F for xor in range(1, 32)}),
     "v_permlane16_swap": Instruction(SWAP, {16: 16}),
     "v_permlane32_swap": Instruction(SWAP, {32: 32}),
@@ -125,23 +108,20 @@ EXCHANGES: Mapping[str, NativeExchange] = {
 
 CDNA2 = ("quad_perm", "row_half_mirror", "row_mirror", "row_ror:8", "ds_swizzle", "bank_mask")
 CDNA4 = (*CDNA2, "v_permlane16_swap", "v_permlane32_swap")
-RDNA3 = ("quad_perm", "row_xmask", "v_permlane16", "v_permlanex16", "ds_swizzle", "bank_mask")
 
 # In halves of a vector instruction. A swap is three instructions. A pass through the crossbar takes two clocks
-# of the CU and a wait that is not fully hidden; `ds_bpermute` takes an address on top. The selects of a
-# permlane take two scalar registers.
-_WEIGHTS = {DPP: 2, SWAP: 6, SWIZZLE: 7, IN_ROW: 3, ACROSS_ROWS: 3}
+# of the CU and a wait that is not fully hidden; `ds_bpermute` takes an address on top.
+_WEIGHTS = {DPP: 2, SWAP: 6, SWIZZLE: 7}
 _PERMUTE_WEIGHT = 9
 
 
 @functools.cache
-def _routes(instructions: tuple[str, ...], lanes: int) -> Mapping[int, tuple[Move, ...]]:
+def _routes(instructions: tuple[str, ...]) -> Mapping[int, tuple[Move, ...]]:
     """The lightest sequence of moves for each xor, if it is lighter than `ds_bpermute` (Dijkstra)."""
     steps = [
         (xor, Move(instruction.operation, control), _WEIGHTS[instruction.operation])
         for instruction in (INSTRUCTIONS[name] for name in instructions if name in INSTRUCTIONS)
         for xor, control in instruction.controls.items()
-        if xor < lanes
     ]
     found: dict[int, tuple[Move, ...]] = {}
     queue: list[tuple[int, int, int, tuple[Move, ...]]] = [(0, 0, 0, ())]
@@ -156,29 +136,18 @@ def _routes(instructions: tuple[str, ...], lanes: int) -> Mapping[int, tuple[Mov
     return found
 
 
-def route(step: Shuffle, instructions: tuple[str, ...], lanes: int) -> tuple[Move, ...] | None:
+def route(step: Shuffle, instructions: tuple[str, ...]) -> tuple[Move, ...] | None:
     """The moves that do a shuffle, one after the other; None if it takes `ds_bpermute`."""
-    if not instructions:
-        return None
     columns = step.lane_columns
     if columns is None:
-        return _routes(instructions, lanes).get(step.lane_xor)
-    if "quad_perm" in instructions and (read := _inside(step, columns, lanes, _QUAD_BITS)):
-        first, second, third, fourth = read
-        return (Move(DPP, quad_perm((first, second, third, fourth))),)
-    if "v_permlane16" in instructions and (read := _inside(step, columns, lanes, _ROW_BITS)):
-        return (Move(IN_ROW, selects(read)),)
-    return None
-
-
-def _inside(step: Shuffle, columns: tuple[int, ...], lanes: int, bits: int) -> list[int]:
-    """The lanes that the first 2^`bits` lanes read, if every group of 2^`bits` lanes reads within itself in the
-    same way; else an empty list."""
-    count = lanes.bit_length() - 1
-    own = tuple(1 << bit for bit in range(bits, count))
-    if max(step.lane_xor, *columns[:bits]) >> bits or columns[bits:] != own + (0,) * (len(columns) - count):
-        return []
-    return [lane ^ step.lane_xor for lane in f2.sums(columns[:bits])]
+        return _routes(instructions).get(step.lane_xor)
+    inside, others = columns[:_QUAD_BITS], columns[_QUAD_BITS:]
+    own = f2.identity(LANES.bit_length() - 1)[_QUAD_BITS:]
+    if max(step.lane_xor, *inside) >> _QUAD_BITS or others != own + (0,) * (len(others) - len(own)):
+        return None
+    # Every group of four lanes reads within itself, all in the same way.
+    first, second, third, fourth = (lane ^ step.lane_xor for lane in f2.sums(inside))
+    return (Move(DPP, quad_perm((first, second, third, fourth))),)
 
 
 @functools.cache
@@ -186,12 +155,6 @@ def native_exchanges(instructions: tuple[str, ...]) -> Mapping[int, NativeExchan
     """The exchange without selects for each lane bit that has one."""
     found = [EXCHANGES[name] for name in instructions if name in EXCHANGES]
     return {bit: native for native in found for bit in native.lane_bits}
-
-
-def moves_by_vectors(instructions: tuple[str, ...], lanes: int) -> bool:
-    """True if vector instructions alone can do a shuffle by every xor of lanes."""
-    routes = _routes(instructions, lanes)
-    return all(xor in routes and not any(move.passes for move in routes[xor]) for xor in range(1, lanes))
 
 
 def shift(lane_bit: int, side: int) -> tuple[int, int]:
@@ -204,11 +167,11 @@ def shift(lane_bit: int, side: int) -> tuple[int, int]:
     return (_ROW_SHIFT_LEFT if side else _ROW_SHIFT_RIGHT) | 1 << lane_bit, banks
 
 
-def work(step: Shuffle | Trade, instructions: tuple[str, ...], lanes: int) -> tuple[float, int]:
+def work(step: Shuffle | Trade, instructions: tuple[str, ...]) -> tuple[float, int]:
     """(vector instructions, passes through the LDS crossbar) of a step."""
     if isinstance(step, Trade):
         return native_exchanges(instructions)[step.lane_bit].alu / 2, 0
-    moves = route(step, instructions, lanes)
+    moves = route(step, instructions)
     if moves is None:
         return 0, 1
     return sum(move.alu for move in moves), sum(move.passes for move in moves)

@@ -12,13 +12,12 @@ of 4, 8 and 16 bytes, with copies in each pair of lane bits. NVIDIA says the sam
 to 7.5. Of others it is not assumed.)
 
 Sources. NVIDIA: `lowering/target/tiles.py`. AMD: the conflicts that nod-ai/amd-shark-ai measured pair by pair
-on MI300X, MI350X, gfx1100 and gfx1201 (docs/empirical-lds), those of all pairs that HipKittens measured on
-MI355X (analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts")
-for wide stores, and rocRoller's LDSBankModel for the accesses with 64 banks on CDNA4. No measurement of gfx90a
-was found: it is assumed to be like gfx942. For loads of 32 bits on CDNA4 the sources disagree, one phase of 64
-banks or two of 32; the table has two, which take as long in the worst case. No measurement of RDNA's stores was
-found: they are assumed to be like CDNA's. Transposing loads are assumed to be like loads of their width, and
-stores of 96 bits like those of 128.
+on MI300X and MI350X (docs/empirical-lds), those of all pairs that HipKittens measured on MI355X
+(analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts") for wide
+stores, and rocRoller's LDSBankModel for the accesses with 64 banks on CDNA4. No measurement of gfx90a was
+found: it is assumed to be like gfx942. For loads of 32 bits on CDNA4 the sources disagree, one phase of 64
+banks or two of 32; the table has two, which take as long in the worst case. Transposing loads are assumed to be
+like loads of their width, and stores of 96 bits like those of 128.
 """
 
 from __future__ import annotations
@@ -109,17 +108,14 @@ def uniform(lanes: Mapping[int, int]) -> Services:
     return {(kind, size): consecutive(count) for kind in (LOAD, STORE) for size, count in lanes.items()}
 
 
-_PLAIN = uniform({1: 32, 2: 32, 4: 32, 8: 16, 12: 8, 16: 8})
-
-CDNA3: Services = {**_PLAIN, (LOAD, 12): Service((1, 2, 20), 32), (LOAD, 16): Service((1, 2, 20), 32)}
+CDNA3: Services = {
+    **uniform({1: 32, 2: 32, 4: 32, 8: 16, 12: 8, 16: 8}),
+    (LOAD, 12): Service((1, 2, 20), 32),
+    (LOAD, 16): Service((1, 2, 20), 32),
+}
 """Loads of 128 bits: lanes 0-3 and 20-23, 4-7 and 16-19, 8-11 and 28-31, 12-15 and 24-27; the lanes from 32 on
 in the same way."""
 
 CDNA4: Services = {**CDNA3, (LOAD, 8): consecutive(32, 64), (LOAD, 16): Service((1, 2, 12, 20), 64)}
 """Loads of 64 and 128 bits have 64 banks. Loads of 128 bits: lanes 0-3, 12-15 and 20-27, then the rest of 0-31;
 the lanes from 32 on in the same way."""
-
-RDNA3: Services = CDNA3
-"""The first 32 lanes of CDNA3: Triton's waves have 32 lanes on RDNA."""
-RDNA4: Services = _PLAIN
-"""Wide loads take consecutive lanes."""

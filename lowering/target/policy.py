@@ -149,7 +149,5 @@ CDNA: Final = replace(
     warps_ahead=UNBOUNDED,
 )
 """CDNA, whose clocks follow from manuals: nothing was measured."""
-RDNA: Final = CDNA
-"""RDNA: nothing was measured."""
 
-FAMILIES: Final = {"NVIDIA": NVIDIA, "unmeasured NVIDIA": NVIDIA_UNMEASURED, "CDNA": CDNA, "RDNA": RDNA}
+FAMILIES: Final = {"NVIDIA": NVIDIA, "unmeasured NVIDIA": NVIDIA_UNMEASURED, "CDNA": CDNA}

@@ -2,8 +2,7 @@
 
 Shared memory, warps and CTAs of a multiprocessor (SM, CU): CUDA programming guide, table of technical
 specifications per compute capability (the maximum that a thread block may ask for), and the CDNA ISA manuals
-(LDS per work-group). RDNA3 and RDNA4 (gfx1100, gfx1200; GPUOpen on occupancy) have 16 waves on each of two
-SIMDs, and a workgroup may spread over two CUs, each with half of the LDS; a row counts both as one.
+(LDS per work-group).
 """
 
 from __future__ import annotations
@@ -52,6 +51,4 @@ GPUS: Final[Mapping[str, Gpu]] = {
     "hip:gfx90a": Gpu(64, 32, services=phases.CDNA3, lane_instructions=lanes.CDNA2),
     "hip:gfx942": Gpu(64, 32, services=phases.CDNA3, lane_instructions=lanes.CDNA2),
     "hip:gfx950": Gpu(160, 32, services=phases.CDNA4, lane_instructions=lanes.CDNA4),
-    "hip:gfx1100": Gpu(64, 32, services=phases.RDNA3, lane_instructions=lanes.RDNA3),
-    "hip:gfx1200": Gpu(64, 32, services=phases.RDNA4, lane_instructions=lanes.RDNA3),
 }

@@ -9,7 +9,7 @@ What is published of each GPU: `lowering/target/table.py`. Banks and phases: `lo
 wavefront per clock, on every target.
 
 The CUDA programming guide charges each CTA 1 KiB of shared memory more. CDNA has 512 vector registers for each
-lane of four SIMDs (ISA manuals), RDNA3 and RDNA4 1536 for each of the 32 lanes of two (LLVM's table).
+lane of four SIMDs (ISA manuals).
 
 Instruction costs are clocks per warp instruction and SM with 16 warps resident, measured on one H200
 (`Target.measured`). On other NVIDIA GPUs they are the H200's, which is what the CUDA programming guide says of
@@ -21,8 +21,8 @@ with 64 lanes for 8.0 and 128 for the others, and global memory (`memory`). NVID
 the time of barriers.
 
 The costs of AMD targets follow from the issue rates of the CDNA ISA manuals: a wave of 64 takes four clocks per
-vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU. The sources for RDNA stand
-beside its costs. For global memory and float arithmetic both have the H200's costs.
+vector instruction on a 16-lane SIMD, and LDS serves a wavefront per clock and CU. For global memory and float
+arithmetic they have the H200's costs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from triton_linear.lowering.target import memory, phases, tiles
 from triton_linear.lowering.target.clocks import H200
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import LOAD, STORE, Service, Services
-from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED, RDNA, Policy
+from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED, Policy
 from triton_linear.lowering.target.table import GPUS, Gpu
 
 
@@ -272,27 +272,6 @@ _AMD = InstructionCosts(
     select_wait=0.0,
 )
 
-# RDNA, derived: each of the two SIMDs of a CU issues one vector instruction of a wave of 32 lanes per clock
-# (dual issue is not counted on). Its result takes five clocks (LLVM's GFX10SpeedModel, Write32Bit), half of
-# which a lone wave is assumed to fill with other words. LDS: 32 banks of 4 bytes per clock, one pass for 32
-# lanes. Measured by others: successive reads of a wave take 10.8 clocks each for 32 bits, and 16.0 for 128, on
-# a Radeon RX 9070 XT (nod-ai/amd-shark-ai, docs/empirical-lds). No source was found for waits and barriers:
-# they are CDNA's.
-_RDNA = InstructionCosts(
-    shuffle=1.0,
-    alu=0.5,
-    wavefront=1.0,
-    warp_barrier=0.0,
-    cta_barrier=4.0,
-    lone_shuffle=11.0,
-    lone_alu=2.5,
-    lone_access=10.0,
-    shuffle_wait=64.0,
-    memory_wait=64.0,
-    barrier_wait=20.0,
-    select_wait=0.0,
-)
-
 _MEASURED = {"cuda:90": "NVIDIA H200"}
 """The GPU on which the costs of a target were measured, by target; targets without measurements are absent."""
 
@@ -327,19 +306,17 @@ def _make(name: str, gpu: Gpu) -> Target:
             resident_ctas=gpu.ctas,
             reserved_shared_bytes=1024,
         )
-    rdna = name.startswith(("hip:gfx11", "hip:gfx12"))
     services = gpu.services or phases.CDNA3
-    # Kernels with matmuls hold 128 registers and more in each lane, so that a CU of CDNA holds 16 waves of 64
-    # lanes and one of RDNA 24 of 32. For each four waves a CTA may take 16 KiB of 64, on RDNA 8 of 64, and 32
-    # of 160 on gfx950: that does not lower the occupancy.
+    # Kernels with matmuls hold 128 registers and more in each lane, so that a CU holds 16 waves. For each four
+    # waves a CTA may take 16 KiB of 64, and 32 of 160 on gfx950: that does not lower the occupancy.
     return Target(
         name,
         "amd",
-        32 if rdna else 64,
+        64,
         kib * 1024,
-        _RDNA if rdna else _AMD,
+        _AMD,
         services,
-        RDNA if rdna else CDNA,
+        CDNA,
         memory.published(gpu.bandwidth),
         banks=max(service.banks for service in services.values()),
         load_matrix=("ds_read_b64_tr_b16", "ds_read_b64_tr_b8") if name == "hip:gfx950" else (),
@@ -347,10 +324,10 @@ def _make(name: str, gpu: Gpu) -> Target:
         # run to run (llvm-project issue 206825, open; Triton avoids them for some conversions since).
         loads_not_taken=frozenset({8} if name == "hip:gfx950" else ()),
         lane_instructions=gpu.lane_instructions,
-        scratch_bytes=(32 if kib > 64 else 8 if rdna else 16) * 1024,
+        scratch_bytes=(32 if kib > 64 else 16) * 1024,
         scratch_grows=True,
         resident_warps=gpu.warps,
-        registers=(96 if rdna else 128) * 1024,
+        registers=128 * 1024,
     )
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from triton._C.libtriton import gluon_ir, ir
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.encodings import installed_release
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 from triton_linear.tools.doctor.probe import Difference, Findings
 from triton_linear.tools.support.isolated import note
@@ -76,8 +75,6 @@ class Oracle:
         ir.load_dialects(self.context)
         self.builder = gluon_ir.GluonOpBuilder(self.context)
         self._modules: list[Any] = []
-        # Since Triton 3.7 the tiles of a wmma are given by bases.
-        self.wmma_has_bases = installed_release() >= (3, 7)
 
     def text(self, attribute: Any, shape: Sequence[int]) -> str:
         """The text of an attribute as Triton prints it, with aliases expanded."""
@@ -166,7 +163,6 @@ class Case:
 K_WIDTHS = {"blocked": [0], "mma v2": [1, 2, 4, 8], "mma v3": [1, 2, 4], "mfma": [1, 2, 4, 8, 16]}
 """The parents of operands of dots, with the elements that a thread has in a row along K."""
 MFMA = ([32, 32, 8], [16, 16, 16], [64, 4, 4], [4, 64, 4], [32, 32, 16], [16, 16, 4])
-WMMA_K_WIDTHS = {1: [8, 16], 2: [4, 8, 16], 3: [2, 8, 16]}
 
 
 class Cases:
@@ -181,9 +177,7 @@ class Cases:
             "slice": self._slice,
             "linear": self._linear,
             **{name: partial(self._matrix, name) for name in ("mma v2", "mma v3", "mfma")},
-            "wmma": self._wmma,
             **{f"dot of {name}": partial(self._dot, name) for name in K_WIDTHS},
-            "dot of wmma": partial(self._wmma, True),
             "slice of dot": self._slice_of_dot,
             "swizzled": self._swizzled,
             "rotating": self._rotating,
@@ -269,21 +263,6 @@ class Cases:
         tiles = self._tiles(rank)
         return builder.get_amd_mfma_layout(version, warps, shape, transposed, self._cga(rank), tiles, bits)
 
-    def _wmma_encoding(self, rank: int, version: int, shape: list[int]) -> Any:
-        transposed = self.random.random() < 0.5
-        if not self.oracle.wmma_has_bases:
-            warps = self._factors(self.random.randint(0, 5), rank)
-            return self.builder.get_amd_wmma_layout(
-                version, transposed, warps, self._tiles(rank), self._cga(rank), shape
-            )
-        warp_bases: list[list[int]] = []
-        register_bases: list[list[int]] = []
-        for basis in self._bases(self.random.randint(0, 6), [1] * rank):
-            self.random.choice([warp_bases, warp_bases, register_bases]).append(basis)
-        return self.builder.get_amd_wmma_layout(
-            version, transposed, warp_bases, register_bases, self._cga(rank), shape, rank
-        )
-
     # Cases
 
     def _distributed(self, name: str, rank: int) -> Case:
@@ -315,29 +294,12 @@ class Cases:
         attribute = self.builder.get_distributed_linear_layout(*bases, extent)
         return Case("linear", attribute, tuple(extent) if self.random.random() < 0.5 else self._shape(rank))
 
-    def _wmma(self, operand: bool = False) -> Case:
-        """A wmma, or an operand of it; it needs whole instructions along M and N, or a single row or column."""
-        rank, version = self._rank("wmma"), self.random.randint(1, 3)
-        instruction = [16, 16, 16 if version < 3 else self.random.choice([4, 32, 64, 128])]
-        attribute, least = self._wmma_encoding(rank, version, instruction), 16
-        if operand:
-            attribute, least = (
-                self._operand(attribute, WMMA_K_WIDTHS[version]),
-                self.random.choice([16, 32, 64]),
-            )
-        shape = list(self._shape(rank, limit=14))
-        for axis in (rank - 2, rank - 1):
-            shape[axis] = 1 if self.random.random() < 0.1 else max(shape[axis], least)
-        return Case("dot of wmma" if operand else "wmma", attribute, tuple(shape))
-
-    def _operand(self, parent: Any, k_widths: list[int], index: int | None = None) -> Any:
-        index = self.random.randint(0, 1) if index is None else index
-        return self.builder.get_dot_operand_layout(index, parent, self.random.choice(k_widths))
-
     def _dot(self, name: str) -> Case:
         rank = self._rank(name)
-        index = 0 if name == "mma v3" else None  # only its first operand may be in registers
-        attribute = self._operand(self._encoding(name, rank), K_WIDTHS[name], index)
+        parent = self._encoding(name, rank)
+        # Of a dot by mma v3, only the first operand may be in registers.
+        index = 0 if name == "mma v3" else self.random.randint(0, 1)
+        attribute = self.builder.get_dot_operand_layout(index, parent, self.random.choice(K_WIDTHS[name]))
         return Case(f"dot of {name}", attribute, self._shape(rank))
 
     def _slice_of_dot(self) -> Case:

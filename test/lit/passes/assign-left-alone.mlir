@@ -101,16 +101,16 @@ tt.func private @called_beside() attributes {noinline = true} {
 // -----
 
 // Regions of other GPUs than NVIDIA's are left alone.
-#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
-#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+#a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [64], warpsPerCTA = [4], order = [0]}>
+#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [64], warpsPerCTA = [4], order = [0]}>
 
 // CHECK: module attributes {"ttg.num-ctas"
 // CHECK-NEXT: sym_name = "other_gpu"
 // CHECK: ttg.convert_layout
 // expected-remark@below {{layouts are not assigned: it has warp-specialised regions, which are known for NVIDIA GPUs alone}}
-module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "hip:gfx1200"} {
-tt.func @other_gpu(%x: tensor<512xf32, #a>) -> tensor<512xf32, #b> {
-  %0 = ttg.convert_layout %x : tensor<512xf32, #a> -> tensor<512xf32, #b>
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 64 : i32, ttg.target = "hip:gfx942"} {
+tt.func @other_gpu(%x: tensor<1024xf32, #a>) -> tensor<1024xf32, #b> {
+  %0 = ttg.convert_layout %x : tensor<1024xf32, #a> -> tensor<1024xf32, #b>
   ttg.warp_specialize()
   default {
     ttg.warp_yield
@@ -118,7 +118,7 @@ tt.func @other_gpu(%x: tensor<512xf32, #a>) -> tensor<512xf32, #b> {
   partition0() num_warps(4) {
     ttg.warp_return
   } : () -> ()
-  tt.return %0 : tensor<512xf32, #b>
+  tt.return %0 : tensor<1024xf32, #b>
 }
 }
 

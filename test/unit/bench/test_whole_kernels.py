@@ -19,8 +19,6 @@ from triton_linear.dialect.triton_versions import installed_release
 from triton_linear.lowering.interpreter.function import FunctionOutcome
 from triton_linear.lowering.target.targets import target as target_called
 
-# Later Tritons have barriers in two parts and numbers of waves on it, which the interpreter does not know.
-TARGETS = [gpu for gpu in command.TARGETS if gpu != "hip:gfx1200" or installed_release() < (3, 7)]
 SHAPE = (32, 32)
 _BARRIER = re.compile(r"^.*(?:nvvm\.barrier0?|rocdl\.barrier|rocdl\.s\.barrier)\b.*\n", re.MULTILINE)
 
@@ -94,7 +92,7 @@ def run_chain(kernel: LoweredKernel, target: str, turns: int) -> tuple[FunctionO
 
 
 @pytest.mark.parametrize("ours", [False, True])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", command.TARGETS)
 def test_conversions_in_a_loop(target: str, ours: bool) -> None:
     kernel = chain(target, ours)
     for turns in (0, 1, 3):
@@ -139,7 +137,7 @@ def run_buffers(kernel: LoweredKernel, target: str) -> tuple[FunctionOutcome, bo
     return outcome, right
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", command.TARGETS)
 def test_reductions_and_scans(target: str) -> None:
     """Along an axis that lies across warps and one that does not, of 16 bits, in two branches."""
     rows, _ = layouts(target)

@@ -9,8 +9,7 @@ from hypothesis import given
 from strategies import dealt_layouts
 
 from triton_linear.dialect import encodings
-from triton_linear.dialect.encodings import MalformedEncoding, PaddedShared, Release, UnknownEncoding, layout_of
-from triton_linear.dialect.encodings.syntax import Basis
+from triton_linear.dialect.encodings import MalformedEncoding, PaddedShared, UnknownEncoding, layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
 
 BLOCKED = (
@@ -100,7 +99,6 @@ def test_wgmma_has_no_right_operand_in_registers() -> None:
             "#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], instrShape = [64, 4, 4], isTransposed = false}>",
             "results of 64x4 are laid out transposed only",
         ),
-        ("#ttg.amd_wmma<{version = 4, isTranspose = true, warpsPerCTA = [1, 1]}>", "must be 1 to 3, got 4"),
     ],
 )
 def test_malformed_encodings(text: str, message: str) -> None:
@@ -139,48 +137,6 @@ def test_shapes_that_do_not_fit(text: str, shape: tuple[int, ...], message: str)
 
 
 # Spellings: what Triton 3.9 prints, and what earlier releases printed.
-
-WMMA_36 = "#ttg.amd_wmma<{version = 2, isTranspose = true, warpsPerCTA = [2, 2]}>"
-WMMA_39 = "#ttg.amd_wmma<{version = 2, isTranspose = true, ctaLayout = {warp = [[0, 1], [1, 0]]}}>"
-
-
-@pytest.mark.parametrize("shape", [(16, 16), (32, 32), (64, 128), (256, 16)])
-def test_wmma_in_both_spellings(shape: tuple[int, int]) -> None:
-    assert layout_of(WMMA_36, shape) == layout_of(WMMA_39, shape)
-    for index in (0, 1):
-        operands = [
-            layout_of(f"#ttg.dot_op<{{opIdx = {index}, parent = {parent}, kWidth = 8}}>", shape)
-            for parent in (WMMA_36, WMMA_39)
-        ]
-        assert operands[0] == operands[1]
-
-
-@pytest.mark.parametrize(
-    ("release", "registers", "block"),
-    [((3, 7), ((0, 16), (0, 0), (16, 0)), (0, 32)), ((3, 8), ((16, 0), (0, 16), (0, 32)), (0, 0))],
-)
-def test_operands_of_wmma_come_with_k_first_or_tiles_first(
-    release: Release, registers: tuple[Basis, ...], block: Basis
-) -> None:
-    """Registers hold two tiles of 16 rows, and K in steps of 16. Two CTAs along K split it, or hold copies.
-
-    The registers of the first rule are those of the whole K, so that one that leads to the other CTA is zero.
-    """
-    tiles = "ctaLayout = {register = [[1, 0]]}, CGALayout = [[0, 1]]"
-    parent = f"#ttg.amd_wmma<{{version = 2, isTranspose = true, {tiles}}}>"
-    text = f"#ttg.dot_op<{{opIdx = 0, parent = {parent}, kWidth = 8}}>"
-    layout = layout_of(text, (32, 64), release=release)
-    in_a_tile = ((0, 1), (0, 2), (0, 4))
-    assert dict(layout.bases)["register"] == (*in_a_tile, *registers)
-    assert dict(layout.bases)["block"] == (block,)
-
-
-@pytest.mark.parametrize("shape", [(4, 16, 16), (2, 64, 32)])
-def test_wmma_without_a_tile_takes_the_rank_of_the_shape(shape: tuple[int, ...]) -> None:
-    empty = layout_of("#ttg.amd_wmma<{version = 2, isTranspose = false, ctaLayout = {}}>", shape)
-    assert empty == layout_of(
-        "#ttg.amd_wmma<{version = 2, isTranspose = false, warpsPerCTA = [1, 1, 1]}>", shape
-    )
 
 
 @pytest.mark.parametrize(

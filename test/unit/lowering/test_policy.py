@@ -48,7 +48,7 @@ ELSEWHERE = {
     "reductions/costs.py": {"_VECTOR", "_LEAST_ROUND"},
     "planners/transposing.py": {"WORD"},
     "widening/claims.py": {"MOST_DIVISOR"},
-    "planners/bound.py": {"_LEAST_IN_ROWS", "_FOURS"},
+    "planners/bound.py": {"_LEAST_IN_ROWS"},
     "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "ptxas/cubin.py": {"_FORM", "_SIZED"},
     "ptxas/occupancy.py": {"MORE", "UNIT", "_TENSOR_COLUMNS", "_WORD"},

@@ -78,9 +78,7 @@ def transposes() -> list[tuple[LinearLayout, LinearLayout, int]]:
 # What planners make
 
 
-@pytest.mark.parametrize(
-    "name", ["cuda:90", "cuda:80", "hip:gfx942", "hip:gfx950", "hip:gfx1100", "hip:gfx1200"]
-)
+@pytest.mark.parametrize("name", ["cuda:90", "cuda:80", "hip:gfx942", "hip:gfx950"])
 def test_every_plan_of_random_pairs_is_proved(name: str) -> None:
     machine, rng, seen = target(name), random.Random(17), Counter[str]()
     for _ in range(250):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from shared_accesses import Case, random_cases
 
-TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950", "hip:gfx1200")
+TARGETS = ("cuda:80", "cuda:90", "cuda:100", "hip:gfx942", "hip:gfx950")
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -9,7 +9,7 @@ from plugin_processes import python
 
 TARGETS = {
     "cuda": ["cuda:80", "cuda:90", "cuda:100"],
-    "hip": ["hip:gfx90a", "hip:gfx950", "hip:gfx1100"],
+    "hip": ["hip:gfx90a", "hip:gfx950"],
 }
 SCRIPT = """
 import sys

@@ -29,6 +29,7 @@ from triton_linear.report import FallbackWarning, Outcome
 pytestmark = pytest.mark.usefixtures("fresh")
 
 AMPERE = GPUTarget("cuda", 80, 32)
+STREAMS = Path(__file__).parents[3] / "examples" / "streaming_pass.py"
 TARGETS = pytest.mark.parametrize("target", [AMPERE, CUDA, HIP], ids=["cuda80", "cuda90", "gfx942"])
 
 
@@ -60,18 +61,19 @@ def test_no_conversion_that_moves_data_is_left_to_triton(kernel: Any, target: GP
     assert set(ours.metadata._fields) == set(stock.metadata._fields)
 
 
-@pytest.mark.parametrize("arch", ["gfx1100", "gfx1200"])
-def test_rdna_has_waves_of_32_lanes_and_wmma(arch: str) -> None:
-    with triton_linear.enabled(strict=True) as reports:
-        turned, product = (compile_kernel(k, GPUTarget("hip", arch, 32)) for k in (transpose, matmul))
-    for report in reports:
-        assert (report.left, report.outcome) == ((), Outcome.CONVERTED)
-        assert any(conversion.ours for conversion in report.conversions)
-    assert '"ttg.threads-per-warp" = 32' in turned.asm["ttgir"]
-    assert "#ttg.blocked" in turned.asm["ttgir"]
-    assert "#ttg.amd_wmma" in product.asm["ttgir"]
-    assert "v_wmma_f32_16x16x16_f16" in product.asm["amdgcn"]
-    assert all(compiled.asm["hsaco"].startswith(b"\x7fELF") for compiled in (turned, product))
+@pytest.mark.parametrize("warps", [1, 4])
+@pytest.mark.parametrize("passes", [(), (STREAMS,)], ids=["", "user-passes"])
+def test_kernels_with_wmma_are_left_to_triton(warps: int, passes: tuple[Path, ...]) -> None:
+    target = GPUTarget("hip", "gfx1100", 32)
+    stock = compile_kernel(matmul, target, num_warps=warps)
+    assert "#ttg.amd_wmma" in stock.asm["ttgir"]
+    reason = "#ttg.amd_wmma is an encoding of GPUs that" if passes else "no table for hip:gfx1100; known: "
+    with pytest.warns(FallbackWarning, match=reason) as caught, triton_linear.enabled(passes=passes) as reports:
+        compiled = compile_kernel(matmul, target, num_warps=warps)
+    assert assembly(compiled) == assembly(stock)
+    assert [(report.outcome, report.passes, report.error) for report in reports] == [(Outcome.LEFT, (), None)]
+    assert reports[0].remarks[0].startswith(reason)
+    assert len(caught) == 1 and "\n" not in str(caught[0].message)
 
 
 def test_line_information_stays() -> None:

@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 51_700),
-    "lines of tests": (lambda: lines("test"), 43_610),
-    "words of documents": (words, 29_020),
+    "lines of source": (lambda: lines(*SOURCE), 51_210),
+    "lines of tests": (lambda: lines("test"), 43_460),
+    "words of documents": (words, 28_990),
     "fields of Policy": (lambda: len(thresholds()), 18),
 }
 

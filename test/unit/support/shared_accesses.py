@@ -144,7 +144,7 @@ def random_cases(seed: int, name: str) -> Iterator[Case]:
         warps, element = rng.choice((1, 2, 4, 8)), rng.choice(("i8", "f8E5M2", "f16", "bf16", "f32", "f64"))
         shape = rng.choice(((32, 32), (64, 32), (64, 64), (32, 128), (128, 16)))
         if rng.random() < 0.6:
-            registers = kernel_encoding(rng, lanes, warps, shape, name)
+            registers = kernel_encoding(rng, lanes, warps, shape)
         else:
             registers = random_columns(rng, shape, lanes, warps, False).text(2)
         bits = element_type(element).bits

@@ -11,7 +11,7 @@ from triton_linear.lowering.interpreter.function import FunctionOutcome, simulat
 from triton_linear.lowering.target.targets import target
 
 Bits = npt.NDArray[np.uint64]
-NVIDIA, AMD, RDNA = target("cuda:90"), target("hip:gfx942"), target("hip:gfx1100")
+NVIDIA, AMD = target("cuda:90"), target("hip:gfx942")
 WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "ptr<1>": 64}
 
 

@@ -181,7 +181,7 @@ def test_a_probe_that_cannot_be_asked_differs() -> None:
     assert found.differences[0].description == "ImportError: no such binding"
 
 
-@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942", "hip:gfx1200"])
+@pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
 def test_random_conversions_are_right(name: str) -> None:
     found = conversions.run(name, 8, 3)
     assert (found.cases, found.differences) == (8, [])

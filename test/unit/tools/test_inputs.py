@@ -91,6 +91,7 @@ def test_a_crash_of_the_compiler_names_the_file(tmp_path: Path) -> None:
     [
         ('"cuda:90"', "5 : i32", "1:1: error: ttg.target: expected a string, got '5 : i32'"),
         ('"cuda:90"', '"cuda:9"', "1:1: error: unknown target 'cuda:9'"),
+        ('"cuda:90"', '"hip:gfx1100"', "1:1: error: unknown target 'hip:gfx1100'; known: cuda:80, "),
         ('"ttg.num-warps" = 1', '"ttg.num-warps" = 3', "1:1: error: ttg.num-warps: 3 is not a power of two"),
         ('"ttg.num-ctas" = 1 : i32', '"ttg.num-ctas" = "x"', "ttg.num-ctas: expected an integer"),
         ('sym_name = "kernel"', "sym_name = 1", "2:3: error: sym_name: expected a string"),
@@ -189,6 +190,27 @@ def test_the_kernels_of_a_script_are_verified(tmp_path: Path, capfd: pytest.Capt
     printed = capfd.readouterr()
     assert re.search(r"^[1-9]\d* conversions? verified, 0 wrong$", printed.out, re.MULTILINE)
     assert "said by the script" in printed.err
+
+
+WMMA = """\
+#mma = #ttg.amd_wmma<{version = 1, isTranspose = true, ctaLayout = {}}>
+module attributes {"ttg.num-warps" = 1 : i32, ttg.target = "hip:gfx1100", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @kernel(%x: tensor<16x16xf16, #mma>) { tt.return }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("opt", (FILE, "--linear-pipeline")), *(("cli", (name, FILE)) for name in ("explain", "verify", "diff"))],
+)
+def test_an_encoding_that_ends_the_process_of_triton_is_an_error(
+    command: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    ((_, ended),) = Runner(tmp_path, 60).run([Case(command, words, WMMA.encode(), by_input=True)])
+    assert ended.status == 1
+    (line,) = filter(None, ended.err.splitlines())
+    assert line.endswith("error: #ttg.amd_wmma is an encoding of GPUs that are left to Triton")
 
 
 @pytest.mark.parametrize("arguments", [["--targets", "cuda:9"], ["--targets", "x"], ["--output", "/dev/null"]])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from simulate_cases import AMD, RDNA, Bits, function, random_registers, run, threads
+from simulate_cases import Bits, random_registers, run, threads
 
-from triton_linear.lowering.interpreter.function import simulate
 from triton_linear.lowering.interpreter.memory import SimulationError
-from triton_linear.lowering.target.targets import Target
 
 
 def shfl_oracle(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
@@ -146,64 +143,6 @@ def test_ds_bpermute_addresses_bytes_and_wraps() -> None:
     for trial, thread in itertools.product(range(3), range(128)):
         lane = int(registers[1][trial, thread]) // 4 % 64
         assert outcome.values[0, trial, thread] == of_lanes(registers[0], trial, thread, lane)
-
-
-def test_ds_bpermute_reaches_all_lanes_of_a_wave_of_32() -> None:
-    text = function(["i32", "i32"], "%r0 = rocdl.ds_bpermute %a1, %a0 : (i32, i32) -> i32", ["i32"])
-    registers = random_registers(3, ["i32", "i32"], 64)
-    outcome = simulate(text, registers, RDNA, 2, 0)
-    warp = np.arange(64, dtype=np.uint64) & np.uint64(32)
-    lane = registers[1] >> np.uint64(2) & np.uint64(31)
-    assert (outcome.values[0] == np.take_along_axis(registers[0], (warp + lane).astype(np.int64), 1)).all()
-
-
-IN_ROWS = {
-    "rocdl.update.dpp %u, %a0 with 357, 15, 15, true : i32": lambda lane: lane ^ 5,  # row_xmask:5
-    "rocdl.update.dpp %u, %a0 with 345, 15, 15, true : i32": lambda lane: lane & 16 | 9,  # row_share:9
-    "rocdl.permlanex16 %u, %a0, %low, %high, true, false : i32, i32": lambda lane: lane ^ 16,
-    "rocdl.permlanex16 %u, %a0, %high, %high, true, false : i32, i32": lambda lane: ~lane & 16 | 8 | lane & 7,
-    "rocdl.permlanex16 %u, %a0, %mixed, %low, true, false : i32, i32": lambda lane: (
-        ~lane & 16 | (lane & 7 if lane & 8 else (0, 13, 2, 7, 15, 4, 9, 1)[lane & 7])
-    ),
-    """llvm.call_intrinsic "llvm.amdgcn.permlane16"(%u, %a0, %high, %low, %yes, %no)
-       : (i32, i32, i32, i32, i1, i1) -> i32""": lambda lane: lane ^ 8,
-}
-
-
-@pytest.mark.parametrize(("operation", "source"), IN_ROWS.items())
-def test_rdna_reads_lanes_of_rows(operation: str, source: Callable[[int], int]) -> None:
-    """Selects: lane k of a row reads lane k of the other (low, high), or what eight nibbles say."""
-    body = f"""%u = llvm.mlir.undef : i32
-    %low = llvm.mlir.constant({0x76543210} : i32) : i32
-    %high = llvm.mlir.constant({0xFEDCBA98 - (1 << 32)} : i32) : i32
-    %mixed = llvm.mlir.constant({0x194F72D0} : i32) : i32
-    %yes = llvm.mlir.constant(true) : i1
-    %no = llvm.mlir.constant(false) : i1
-    %r0 = {operation}"""
-    registers = random_registers(5, ["i32"], 64)
-    outcome = simulate(function(["i32"], body, ["i32"]), registers, RDNA, 2, 0)
-    read = [thread & 32 | source(thread & 31) for thread in range(64)]
-    assert (outcome.values[0] == registers[0][:, read]).all()
-    assert outcome.counts.shuffles == 0  # it does not go through LDS
-
-
-@pytest.mark.parametrize(
-    ("operation", "amd", "reason"),
-    [
-        ("rocdl.update.dpp %u, %a0 with 353, 15, 15, true : i32", AMD, "hip:gfx942 has no DPP control 0x161"),
-        ("rocdl.update.dpp %u, %a0 with 304, 15, 15, true : i32", RDNA, "hip:gfx1100 has no DPP control 0x130"),
-        ("rocdl.update.dpp %u, %a0 with 322, 15, 15, true : i32", RDNA, "DPP control 0x142 is not interpreted"),
-        ("rocdl.permlanex16 %u, %a0, %c, %c, true, false : i32, i32", AMD, "hip:gfx942 has no permlane16"),
-        ("rocdl.permlanex16 %u, %a0, %a0, %c, true, false : i32, i32", RDNA, "selects are not constant"),
-    ],
-)
-def test_lane_instructions_that_a_gpu_has_not(operation: str, amd: Target, reason: str) -> None:
-    body = f"""%u = llvm.mlir.undef : i32
-    %c = llvm.mlir.constant(0 : i32) : i32
-    %r0 = {operation}"""
-    registers = random_registers(5, ["i32"], 2 * amd.lanes)
-    with pytest.raises(SimulationError, match=reason):
-        simulate(function(["i32"], body, ["i32"]), registers, amd, 2, 0)
 
 
 def test_first_and_given_lane() -> None:

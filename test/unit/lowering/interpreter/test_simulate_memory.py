@@ -154,32 +154,6 @@ def test_amd_barrier_needs_its_fences(between: str, ordered: bool) -> None:
     assert scopes(outcome) == ([] if ordered else [("cta", "read after write")])
 
 
-HALVES = "rocdl.s.barrier.signal id = -1\nrocdl.s.barrier.wait id = -1"
-
-
-@pytest.mark.parametrize(
-    ("between", "ordered"),
-    [
-        (FENCED.replace("rocdl.s.barrier", HALVES), True),
-        (HALVES, False),
-        (
-            FENCED.replace(
-                "rocdl.s.barrier", HALVES.replace("\n", "\nllvm.store %a0, %own : i32, !llvm.ptr<3>\n")
-            ),
-            False,
-        ),
-        (FENCED.replace("rocdl.s.barrier", HALVES.replace("-1", "1")), None),
-        (FENCED.replace("rocdl.s.barrier", HALVES.split("\n")[1]), None),
-    ],
-)
-def test_a_barrier_in_halves_is_one(between: str, ordered: bool | None) -> None:
-    if ordered is None:
-        with pytest.raises(SimulationError):
-            exchange(between, flip=64, amd=True)
-        return
-    assert scopes(exchange(between, flip=64, amd=True)) == ([] if ordered else [("cta", "read after write")])
-
-
 def test_wave_barrier_orders_the_wave() -> None:
     for barrier in (
         'llvm.call_intrinsic "llvm.amdgcn.wave.barrier"() : () -> ()',

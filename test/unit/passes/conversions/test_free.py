@@ -23,7 +23,7 @@ from triton_linear.setting import Options, Setting
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
-NAMES = ("cuda:90", "hip:gfx942", "hip:gfx1100")
+NAMES = ("cuda:90", "hip:gfx942")
 TARGETS = pytest.mark.parametrize("target", [gpu_target(name) for name in NAMES], ids=NAMES)
 CUDA = gpu_target("cuda:90")
 EXCHANGE = r"\b(?:(?:ld|st)\.shared|bar\.sync|shfl\.sync|(?:ld|st)matrix|ds_\w+|s_barrier)"
