@@ -217,14 +217,6 @@ def check_permutation(operation: str, names: Sequence[str], known: Sequence[str]
         raise ValueError(f"{operation}: {join(names)} is no permutation of {join(known)}")
 
 
-def check_disjoint(operation: str, a: Iterable[str], b: Iterable[str], what: str) -> None:
-    """Raise ValueError if a name is in both `a` and `b`."""
-    taken = set(a)
-    for name in b:
-        if name in taken:
-            raise ValueError(f"{operation}: {what} {name!r} is on both sides")
-
-
 def known_names(operation: str, names: str | Iterable[str], known: Sequence[str], what: str) -> frozenset[str]:
     """`names` as a set; a bare string is one name. Raises ValueError if a name is not in `known`."""
     result = frozenset((names,) if isinstance(names, str) else names)

@@ -12,13 +12,12 @@ flattened likewise. Regrouping a side therefore does not change the columns.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from .dimensions import (
     Dims,
-    check_disjoint,
     check_distinct,
     check_permutation,
     checked_bits,
@@ -29,7 +28,6 @@ from .dimensions import (
     join,
     known_names,
     realign,
-    show,
     total_bits,
 )
 from .records import dataclass
@@ -191,11 +189,6 @@ class LabelledMatrix(_Derived):
         return tuple([name for name, _ in self.out_dims])
 
     @property
-    def num_in_dims(self) -> int:
-        """Number of in-dims."""
-        return len(self.bases)
-
-    @property
     def num_out_dims(self) -> int:
         """Number of out-dims."""
         return len(self.out_dims)
@@ -282,54 +275,6 @@ class LabelledMatrix(_Derived):
         new = tuple([(name, self.out_dim_size(name)) for name in out_dims])
         return self._trusted(self._in_bits(), realign(self._columns, self.out_dims, new), new)
 
-    def reshape_ins(self: M, in_dims: Iterable[tuple[str, int]]) -> M:
-        """Regroup the input bits, first dimension most minor.
-
-        Requires: the sizes multiply to the number of inputs.
-        Ensures: reshape_ins(d).matrix() == matrix().
-
-        >>> m = LabelledMatrix.from_matrix((1, 2, 4), [("lane", 8)], [("dim0", 8)])
-        >>> m.reshape_ins([("register", 2), ("lane", 4)]).bases
-        (('register', ((1,),)), ('lane', ((2,), (4,))))
-        """
-        new = checked_dims(in_dims, "in-dim")
-        if total_bits(new) != len(self._columns):
-            raise ValueError(f"reshape_ins: {show(new)} do not multiply to {show(self.in_dims)}")
-        return self._trusted(
-            [(name, size.bit_length() - 1) for name, size in new], self._columns, self.out_dims
-        )
-
-    def reshape_outs(self: M, out_dims: Iterable[tuple[str, int]]) -> M:
-        """Regroup the output bits, first dimension most minor.
-
-        Requires: the sizes multiply to the number of outputs.
-        Ensures: reshape_outs(d).matrix() == matrix().
-
-        >>> m = LabelledMatrix.from_matrix((1, 2, 4), [("lane", 8)], [("dim0", 8)])
-        >>> m.reshape_outs([("dim0", 2), ("dim1", 4)]).bases
-        (('lane', ((1, 0), (0, 1), (0, 2))),)
-        """
-        new = checked_dims(out_dims, "out-dim")
-        if total_bits(new) != self.total_out_bits:
-            raise ValueError(f"reshape_outs: {show(new)} do not multiply to {show(self.out_dims)}")
-        return self._trusted(self._in_bits(), self._columns, new)
-
-    def flatten_ins(self: M, name: str | None = None) -> M:
-        """Join the in-dims into one, called like the first unless `name` is given."""
-        if name is None:
-            if not self.bases:
-                return self
-            name = self.bases[0][0]
-        return self._trusted([(name, len(self._columns))], self._columns, self.out_dims)
-
-    def flatten_outs(self: M, name: str | None = None) -> M:
-        """Join the out-dims into one, called like the first unless `name` is given."""
-        if name is None:
-            if not self.out_dims:
-                return self
-            name = self.out_dims[0][0]
-        return self._trusted(self._in_bits(), self._columns, ((name, 1 << self.total_out_bits),))
-
     # Dimensions: cutting and joining
 
     def sublayout(self: M, in_dims: str | Iterable[str], out_dims: str | Iterable[str]) -> M:
@@ -355,99 +300,13 @@ class LabelledMatrix(_Derived):
         new = tuple([dim for dim in self.out_dims if dim[0] in outs])
         return self._trusted(in_bits, realign(tuple(columns), self.out_dims, new), new)
 
-    def sublayout_is_zero(self, in_dims: str | Iterable[str], out_dims: str | Iterable[str]) -> bool:
-        """Tell whether these in-dims never reach these out-dims."""
-        ins = known_names("sublayout_is_zero", in_dims, self.in_dim_names, "in-dim")
-        outs = known_names("sublayout_is_zero", out_dims, self.out_dim_names, "out-dim")
-        mask = 0
-        for (name, _), (position, ones) in zip(self.out_dims, fields(self.out_dims), strict=True):
-            if name in outs:
-                mask |= ones << position
-        return not any(column & mask for name in ins for column in self.columns(name))
-
-    def concat_ins(self: M, other: M) -> M:
-        """L(x, y) = self(x) + other(y), on the in-dims of both.
-
-        Requires: equal out-dims, no common in-dim.
-        """
-        if self.out_dims != other.out_dims:
-            raise ValueError(f"concat_ins: out-dims {show(self.out_dims)} and {show(other.out_dims)} differ")
-        check_disjoint("concat_ins", self.in_dim_names, other.in_dim_names, "in-dim")
-        return self._trusted(self._in_bits() + other._in_bits(), self._columns + other._columns, self.out_dims)
-
-    def concat_outs(self: M, other: M) -> M:
-        """L(x) = (self(x), other(x)), onto the out-dims of both.
-
-        Requires: equal in-dims, no common out-dim.
-        """
-        if self.in_dims != other.in_dims:
-            raise ValueError(f"concat_outs: in-dims {show(self.in_dims)} and {show(other.in_dims)} differ")
-        check_disjoint("concat_outs", self.out_dim_names, other.out_dim_names, "out-dim")
-        shift = self.total_out_bits
-        columns = tuple([a | b << shift for a, b in zip(self._columns, other._columns, strict=True)])
-        return self._trusted(self._in_bits(), columns, self.out_dims + other.out_dims)
-
     # Dimensions: names and sizes
-
-    def rename_ins(self: M, names: Mapping[str, str]) -> M:
-        """Rename the in-dims that `names` mentions.
-
-        Requires: `names` mentions in-dims only, and the new names are distinct.
-        """
-        known_names("rename_ins", names, self.in_dim_names, "in-dim")
-        in_bits = [(names.get(name, name), bits) for name, bits in self._in_bits()]
-        check_distinct([name for name, _ in in_bits], "in-dim")
-        return self._trusted(in_bits, self._columns, self.out_dims)
-
-    def rename_outs(self: M, names: Mapping[str, str]) -> M:
-        """Rename the out-dims that `names` mentions.
-
-        Requires: `names` mentions out-dims only, and the new names are distinct.
-        """
-        known_names("rename_outs", names, self.out_dim_names, "out-dim")
-        out_dims = tuple([(names.get(name, name), size) for name, size in self.out_dims])
-        check_distinct([name for name, _ in out_dims], "out-dim")
-        return self._trusted(self._in_bits(), self._columns, out_dims)
-
-    def unsqueeze_ins(self: M, name: str) -> M:
-        """Append an in-dim of size 1."""
-        check_disjoint("unsqueeze_ins", self.in_dim_names, (name,), "in-dim")
-        return self._trusted([*self._in_bits(), (name, 0)], self._columns, self.out_dims)
-
-    def unsqueeze_outs(self: M, name: str) -> M:
-        """Append an out-dim of size 1."""
-        check_disjoint("unsqueeze_outs", self.out_dim_names, (name,), "out-dim")
-        return self._trusted(self._in_bits(), self._columns, (*self.out_dims, (name, 1)))
 
     def squeeze_ins(self: M, name: str) -> M:
         """Drop an in-dim of size 1."""
         if self.in_dim_size(name) != 1:
             raise ValueError(f"squeeze_ins: in-dim {name!r} has size {self.in_dim_size(name)}, not 1")
         return self._trusted([dim for dim in self._in_bits() if dim[0] != name], self._columns, self.out_dims)
-
-    def squeeze_outs(self: M, name: str) -> M:
-        """Drop an out-dim of size 1."""
-        if self.out_dim_size(name) != 1:
-            raise ValueError(f"squeeze_outs: out-dim {name!r} has size {self.out_dim_size(name)}, not 1")
-        return self._trusted(
-            self._in_bits(), self._columns, tuple([dim for dim in self.out_dims if dim[0] != name])
-        )
-
-    def resize_in_dim(self: M, name: str, size: int) -> M:
-        """Give in-dim `name` this size: drop its top bits, or add bits that map to zero.
-
-        >>> m = LabelledMatrix.from_matrix((1, 2), [("lane", 4)], [("dim0", 4)])
-        >>> m.resize_in_dim("lane", 8).matrix(), m.resize_in_dim("lane", 2).matrix()
-        ((1, 2, 0), (1,))
-        """
-        self.columns(name)
-        wanted = checked_bits(size, f"resize_in_dim: in-dim {name!r}")
-        in_bits = [(other, wanted if other == name else bits) for other, bits in self._in_bits()]
-        columns: list[int] = []
-        for other, bits in in_bits:
-            old = self.columns(other)
-            columns += old[:bits] + (0,) * (bits - len(old))
-        return self._trusted(in_bits, tuple(columns), self.out_dims)
 
     def resize_out_dim(self: M, name: str, size: int) -> M:
         """Give out-dim `name` this size; a basis coordinate that no longer fits becomes zero.

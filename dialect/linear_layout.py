@@ -89,14 +89,8 @@ def dim_names(rank: int) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _pivots(columns: tuple[int, ...]) -> int:
-    """Mask of the columns that do not depend on earlier ones; their number is the rank."""
-    span = f2.Echelon()
-    return sum([1 << index for index, column in enumerate(columns) if span.add(column)])
-
-
 def _rank(columns: tuple[int, ...]) -> int:
-    return _pivots(columns).bit_count()
+    return f2.rank(columns)
 
 
 class LinearLayout(LabelledMatrix, Pictured):
@@ -365,32 +359,6 @@ class LinearLayout(LabelledMatrix, Pictured):
             quotient += lowered
         return self._trusted([(n, s.bit_length() - 1) for n, s in in_dims], tuple(quotient), out_dims)
 
-    def divide_right(self, divisor: LinearLayout) -> LinearLayout | None:
-        """C * divisor = self, for C = self.divide_right(divisor); None when there is no such C.
-
-        Ensures: as for `divide_left`.
-
-        >>> tile = LinearLayout.identity_1d(4, "warp", "dim0")
-        >>> layout = LinearLayout.identity_1d(8, "lane", "dim0") * tile
-        >>> layout.divide_right(tile) * tile == layout
-        True
-        """
-        in_dims = divide_dims(self.in_dims, divisor.in_dims)
-        out_dims = divide_dims(self.out_dims, divisor.out_dims)
-        if in_dims is None or out_dims is None:
-            return None
-        raised = move(divisor._columns, moves(divisor.out_dims, self.out_dims, minor=out_dims))
-        outer = split(raised, divisor._in_bits())
-        quotient: list[int] = []
-        for name, columns in self._columns_of.items():
-            expected = outer.get(name, ())
-            kept = columns[: len(columns) - len(expected)]
-            lowered = realign(kept, self.out_dims, out_dims)
-            if columns[len(kept) :] != expected or realign(lowered, out_dims, self.out_dims) != kept:
-                return None
-            quotient += lowered
-        return self._trusted([(n, s.bit_length() - 1) for n, s in in_dims], tuple(quotient), out_dims)
-
     def is_trivial_over(self, dims: str | Iterable[str]) -> bool:
         """Tell whether L is the identity on `dims`, and no other in-dim maps into them.
 
@@ -443,45 +411,6 @@ class LinearLayout(LabelledMatrix, Pictured):
     def is_invertible(self) -> bool:
         """Tell whether L is a bijection."""
         return self.is_injective() and self.is_surjective()
-
-    def free_variable_masks(self) -> dict[str, int]:
-        """For each in-dim, the mask of the bits whose image is a sum of images of earlier bits.
-
-        Ensures: the number of masked bits is the dimension of the kernel; every output is reached by an input
-        whose masked bits are zero.
-
-        >>> LinearLayout.from_bases({"lane": [[1], [0]], "warp": [[1], [2]]}, ["dim0"]).free_variable_masks()
-        {'lane': 2, 'warp': 1}
-        """
-        free = ~_pivots(self._columns)
-        masks: dict[str, int] = {}
-        for name, vectors in self.bases:
-            masks[name] = free & (1 << len(vectors)) - 1
-            free >>= len(vectors)
-        return masks
-
-    def num_consecutive_in_out(self) -> int:
-        """Largest power of two n such that L(x + k) = L(x) + k for k < n and x a multiple of n.
-
-        Inputs and outputs count in the flattened first in-dim and first out-dim, so n is how many elements
-        of one thread are neighbours in memory.
-
-        >>> layout = LinearLayout.from_bases({"register": [[1], [2], [8]], "lane": [[4]]}, ["dim0"])
-        >>> layout.num_consecutive_in_out()
-        4
-        """
-        if not self.bases or not self.out_dims:
-            return 1
-        run = 0
-        for index, column in enumerate(self.columns(self.bases[0][0])):
-            if column != 1 << index or column >= self.out_dims[0][1]:
-                break
-            run += 1
-        others = 0
-        for column in self._columns[run:]:
-            others |= column & (self.out_dims[0][1] - 1)
-        lowest = others & -others
-        return min(1 << run, lowest) if lowest else 1 << run
 
     def _rank_text(self) -> str:
         return (

@@ -10,7 +10,6 @@ different layouts; the parameter `release` selects one, by default the installed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -52,12 +51,9 @@ __all__ = [
     "TensorMemoryScales",
     "UnknownEncoding",
     "installed_release",
-    "is_distributed",
-    "is_shared",
     "layout_of",
     "linear_encoding_text",
     "parse",
-    "to_linear_layout",
 ]
 
 _CLASSES: Final = MappingProxyType(
@@ -111,14 +107,6 @@ def parse(text: str, release: Release | None = None) -> Encoding:
     return _Builder(release or installed_release())(parse_attribute(text))
 
 
-def to_linear_layout(
-    encoding: Encoding | str, shape: Sequence[int], release: Release | None = None
-) -> LinearLayout:
-    """The layout of a tensor of this shape with this encoding; see `layout_of`."""
-    parsed = parse(encoding, release) if isinstance(encoding, str) else encoding
-    return parsed.to_linear_layout(tuple(shape))
-
-
 @lru_cache(maxsize=8192)
 def layout_of(
     encoding_text: str,
@@ -153,13 +141,3 @@ def held(layout: LinearLayout, release: Release | None = None) -> LinearLayout:
     if (release or installed_release()) not in COPIES_NOT_HELD or not layout.has_in_dim(REGISTER):
         return layout
     return layout.remove_zero_bases(REGISTER)
-
-
-def is_distributed(encoding_text: str) -> bool:
-    """Whether the encoding places a tensor in registers."""
-    return parse(encoding_text).space == "distributed"
-
-
-def is_shared(encoding_text: str) -> bool:
-    """Whether the encoding places a tensor in shared memory."""
-    return parse(encoding_text).space == "shared"

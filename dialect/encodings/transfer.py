@@ -18,10 +18,7 @@ from .derived import slice_layout
 from .syntax import Basis
 
 __all__ = [
-    "broadcast",
-    "broadcast_backward",
     "expand_dims",
-    "expand_dims_backward",
     "join",
     "join_backward",
     "reduce",
@@ -113,75 +110,12 @@ def reshape_backward(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout
 def expand_dims(layout: LinearLayout, axis: int) -> LinearLayout:
     """The expansion by a new dimension of size 1 before dimension ``axis``.
 
-    Ensures: expand_dims_backward(expand_dims(l, axis), axis) == l.
-
     >>> expand_dims(LinearLayout.identity_1d(4, "lane", "dim0"), 0).bases
     (('lane', ((0, 1), (0, 2))),)
     """
     shape = _shape(layout)
     _check_axis("expand_dims", axis, len(shape) + 1)
     return _mapped(layout, (*shape[:axis], 1, *shape[axis:]), lambda b: (*b[:axis], 0, *b[axis:]))
-
-
-def expand_dims_backward(layout: LinearLayout, axis: int) -> LinearLayout:
-    """The input whose expansion by ``axis`` has this layout.
-
-    Requires: dimension ``axis`` has size 1.
-    """
-    shape = _shape(layout)
-    _check_axis("expand_dims_backward", axis, len(shape))
-    if shape[axis] != 1:
-        raise ValueError(f"expand_dims_backward: dimension {axis} has size {shape[axis]}, not 1")
-    return _mapped(layout, (*shape[:axis], *shape[axis + 1 :]), lambda b: (*b[:axis], *b[axis + 1 :]))
-
-
-def broadcast(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The broadcast to ``shape``: dimensions of size 1 are repeated.
-
-    Requires: the other dimensions keep their size.
-    Ensures: broadcast_backward(broadcast(l, shape), shape of l) == l.
-    Choice: the new elements are in new registers, the last dimension fastest. Lanes or warps that hold copies
-    could hold them instead; whether a layout is such a choice is tested by `broadcast_backward`.
-
-    >>> broadcast(LinearLayout.from_bases([("register", [(1, 0)])], {"dim0": 2, "dim1": 1}), (2, 4)).bases
-    (('register', ((1, 0), (0, 1), (0, 2))),)
-    """
-    _check_register("broadcast", layout)
-    old = _shape(layout)
-    _check_broadcast("broadcast", old, shape)
-    new = []
-    for axis in range(len(old) - 1, -1, -1):
-        if old[axis] != shape[axis]:
-            for bit in range(shape[axis].bit_length() - 1):
-                new.append(tuple(1 << bit if a == axis else 0 for a in range(len(old))))
-    bases = tuple((name, (*v, *new) if name == REGISTER else v) for name, v in layout.bases)
-    return LinearLayout(bases, tuple(zip(dim_names(len(old)), shape, strict=True)))
-
-
-def broadcast_backward(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
-    """The input of this shape whose broadcast has this layout: coordinates of repeated dimensions become zero.
-
-    Ensures: a register bit that moves only along repeated dimensions is removed; a lane or warp bit holds a
-    copy.
-    """
-    _check_register("broadcast_backward", layout)
-    large = _shape(layout)
-    _check_broadcast("broadcast_backward", shape, large)
-    kept = _mapped(
-        layout,
-        shape,
-        lambda basis: tuple(0 if n != m else v for v, n, m in zip(basis, shape, large, strict=True)),
-    )
-    bases = []
-    for (name, before), (_, after) in zip(layout.bases, kept.bases, strict=True):
-        merged = (a for b, a in zip(before, after, strict=True) if any(a) or not any(b))
-        bases.append((name, tuple(merged) if name == REGISTER else after))
-    return LinearLayout(tuple(bases), kept.out_dims)
-
-
-def _check_broadcast(operation: str, small: Sequence[int], large: Sequence[int]) -> None:
-    if len(small) != len(large) or any(n not in (1, m) for n, m in zip(small, large, strict=True)):
-        raise ValueError(f"{operation}: {list(small)} does not broadcast to {list(large)}")
 
 
 def join(layout: LinearLayout) -> LinearLayout:

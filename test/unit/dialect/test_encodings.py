@@ -31,8 +31,7 @@ def test_every_encoding_against_triton(oracle: Oracle) -> None:
         seen[case.family] += 1
         difference = layout_difference(oracle, case, text)
         assert difference is None, f"{case.family}: {text} {case.shape}\n{difference}"
-        assert encodings.is_shared(text) == (case.family in SHARED)
-        assert encodings.is_distributed(text) == (case.family not in SHARED)
+        assert encodings.parse(text).space == ("shared" if case.family in SHARED else "distributed")
     assert len(distinct) >= 3000, seen
     assert min(seen.values()) >= 150, seen
 

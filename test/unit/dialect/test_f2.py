@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import invertible_matrices, matrices, surjective_matrices
+from strategies import invertible_matrices, matrices
 
 from triton_linear.dialect import f2
 
@@ -121,35 +121,6 @@ def test_extend(data: st.DataObject) -> None:
     assert added == greedy
 
 
-@some
-@given(st.data())
-def test_transpose(data: st.DataObject) -> None:
-    columns, rows = data.draw(any_matrix())
-    flipped = f2.transpose(columns, rows)
-    assert all(columns[j] >> i & 1 == flipped[i] >> j & 1 for i in range(rows) for j in range(len(columns)))
-    assert f2.transpose(flipped, len(columns)) == columns
-    other = data.draw(matrices(3, len(columns)))
-    product_flipped = f2.transpose(f2.multiply(columns, other), rows)
-    assert product_flipped == f2.multiply(f2.transpose(other, len(columns)), flipped)
-
-
-@some
-@given(sizes.flatmap(invertible_matrices))
-def test_invert(matrix: tuple[int, ...]) -> None:
-    identity = f2.identity(len(matrix))
-    assert f2.multiply(matrix, f2.invert(matrix)) == identity == f2.multiply(f2.invert(matrix), matrix)
-
-
-@some
-@given(st.data())
-def test_pseudoinvert(data: st.DataObject) -> None:
-    rows = data.draw(sizes)
-    matrix = data.draw(surjective_matrices(rows + data.draw(sizes), rows))
-    right = f2.pseudoinvert(matrix, rows)
-    assert f2.multiply(matrix, right) == f2.identity(rows)
-    assert all(right[i] == f2.solve(matrix, 1 << i) for i in range(rows))
-
-
 def test_vectors_have_no_width_limit() -> None:
     wide = tuple((1 << i) ^ (1 << i + 1) for i in range(200))
     assert f2.rank(wide) == 200
@@ -163,13 +134,3 @@ def test_bad_arguments_name_the_rule_and_the_value() -> None:
         f2.multiply_vector((1, 2), -1)
     with pytest.raises(ValueError, match="non-negative integer, got -3"):
         f2.rank((-3,))
-    with pytest.raises(ValueError, match="invert: the matrix is singular: 2 columns of rank 1"):
-        f2.invert((1, 1))
-    with pytest.raises(ValueError, match="invert: column 1 = 4 does not fit a square matrix of size 2"):
-        f2.invert((1, 4))
-    with pytest.raises(
-        ValueError, match="pseudoinvert: the matrix is not surjective: rank 1 onto 2 coordinates"
-    ):
-        f2.pseudoinvert((1, 1), 2)
-    with pytest.raises(ValueError, match="transpose: column 0 = 4 does not fit in 2 coordinates"):
-        f2.transpose((4,), 2)

@@ -39,7 +39,7 @@ def test_queries() -> None:
     assert PATCHES.out_dim_names == ("dim0", "dim1")
     assert (PATCHES.in_dim_bits(LANE), PATCHES.in_dim_size(LANE)) == (5, 32)
     assert PATCHES.out_dim_size("dim1") == 16
-    assert (PATCHES.num_in_dims, PATCHES.num_out_dims) == (3, 2)
+    assert PATCHES.num_out_dims == 2
     assert (PATCHES.total_in_bits, PATCHES.total_out_bits) == (8, 8)
     assert (PATCHES.has_in_dim(WARP), PATCHES.has_in_dim(BLOCK)) == (True, False)
     assert (PATCHES.has_out_dim("dim1"), PATCHES.has_out_dim(WARP)) == (True, False)
@@ -76,7 +76,8 @@ def test_constructor_accepts_lists_and_freezes_them() -> None:
 
 
 def test_operations_keep_the_type() -> None:
-    made = [PATCHES.flatten_ins(), PATCHES.compose(PATCHES.invert()), PATCHES * PATCHES, PATCHES.invert()]
+    inverse = PATCHES.invert()
+    made = [PATCHES.transpose_outs(["dim1", "dim0"]), PATCHES.compose(inverse), PATCHES * PATCHES, inverse]
     assert all(type(layout) is LinearLayout for layout in made)
 
 
@@ -100,15 +101,12 @@ def test_product_orders_dimensions_so_that_both_factors_keep_theirs() -> None:
 
 def test_division_by_an_instruction_tile() -> None:
     tile = identity(4, REGISTER, OFFSET)
-    memory = PATCHES.reshape_outs([(OFFSET, 256)])
+    memory = LinearLayout.from_matrix(PATCHES.matrix(), PATCHES.in_dims, [(OFFSET, 256)])
     assert memory.divide_left(tile) is None  # register=1 goes to offset 16, the tile needs 1
     vector = identity(4, REGISTER, OFFSET) * identity(8, LANE, OFFSET)
     assert vector.divide_left(tile) == zeros(1, REGISTER, OFFSET) * identity(8, LANE, OFFSET)
     assert vector.divide_left(identity(8, REGISTER, OFFSET)) is None  # larger than the layout
     assert vector.divide_left(identity(2, WARP, OFFSET)) is None  # a dimension it lacks
-    assert vector.divide_right(identity(4, LANE, OFFSET)) == identity(4, REGISTER, OFFSET) * identity(
-        2, LANE, OFFSET
-    )
 
 
 def test_division_goes_by_names() -> None:
@@ -173,26 +171,9 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: PATCHES.transpose_ins([LANE, WARP]), r"\[lane, warp\] is no permutation of \[register, lane,"),
     (lambda: PATCHES.transpose_ins([LANE, LANE, WARP]), "transpose_ins: .* is no permutation"),
     (lambda: PATCHES.transpose_outs(["dim0"]), "transpose_outs: .* is no permutation"),
-    (lambda: PATCHES.reshape_ins([("a", 128)]), r"reshape_ins: \[a=128\] do not multiply to \[register=4,"),
-    (lambda: PATCHES.reshape_outs([("a", 512)]), r"reshape_outs: \[a=512\] do not multiply to \[dim0=16"),
-    (lambda: PATCHES.reshape_outs([("a", 16), ("a", 16)]), "out-dim names must be distinct"),
     (lambda: PATCHES.sublayout(["block"], []), r"sublayout: 'block' is no in-dim; the in-dims are \[register"),
     (lambda: PATCHES.sublayout([], "dim7"), "sublayout: 'dim7' is no out-dim"),
-    (lambda: PATCHES.sublayout_is_zero(["block"], []), "sublayout_is_zero: 'block' is no in-dim"),
-    (lambda: PATCHES.concat_ins(PATCHES), "concat_ins: in-dim 'register' is on both sides"),
-    (lambda: PATCHES.concat_ins(identity(2, "a", "b")), r"concat_ins: out-dims \[dim0=16, dim1=16\] and"),
-    (lambda: PATCHES.concat_outs(PATCHES), "concat_outs: out-dim 'dim0' is on both sides"),
-    (lambda: PATCHES.concat_outs(identity(2, "a", "b")), r"concat_outs: in-dims .* and \[a=2\] differ"),
-    (lambda: PATCHES.rename_ins({"a": "b"}), "rename_ins: 'a' is no in-dim"),
-    (lambda: PATCHES.rename_ins({LANE: WARP}), "in-dim names must be distinct"),
-    (lambda: PATCHES.rename_outs({"dim0": "dim1"}), "out-dim names must be distinct"),
-    (lambda: PATCHES.rename_outs({"a": "b"}), "rename_outs: 'a' is no out-dim"),
-    (lambda: PATCHES.unsqueeze_ins(LANE), "unsqueeze_ins: in-dim 'lane' is on both sides"),
-    (lambda: PATCHES.unsqueeze_outs("dim0"), "unsqueeze_outs: out-dim 'dim0'"),
     (lambda: PATCHES.squeeze_ins(LANE), "squeeze_ins: in-dim 'lane' has size 32, not 1"),
-    (lambda: PATCHES.squeeze_outs("dim0"), "squeeze_outs: out-dim 'dim0' has size 16, not 1"),
-    (lambda: PATCHES.resize_in_dim(LANE, 12), "resize_in_dim: in-dim 'lane' has size 12, which is not a power"),
-    (lambda: PATCHES.resize_in_dim("a", 2), "'a' is no in-dim"),
     (lambda: PATCHES.resize_out_dim("dim0", 12), "resize_out_dim: out-dim 'dim0' has size 12"),
     (lambda: PATCHES.resize_out_dim("a", 2), "'a' is no out-dim"),
     (lambda: PATCHES.remove_zero_bases("a"), "'a' is no in-dim"),

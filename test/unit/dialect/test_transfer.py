@@ -81,7 +81,6 @@ def test_expand_dims_inserts_a_zero(layout: LinearLayout, axis: int) -> None:
     moved = dict_of(expanded)
     for place, element in places(layout):
         assert moved[key(place)] == (*element[:axis], 0, *element[axis:])
-    assert transfer.expand_dims_backward(expanded, axis) == layout
 
 
 @given(dealt_layouts(), st.integers(0, 4))
@@ -106,18 +105,6 @@ def test_split_is_free_or_refused(layout: LinearLayout) -> None:
     if half is not None:
         held = {key(place): element for place, element in places(layout) if element[-1] == 0}
         assert sorted(element[:-1] for element in held.values()) == sorted(e for _, e in places(half))
-
-
-@given(dealt_layouts(), st.randoms(use_true_random=False))
-def test_broadcast_repeats_dimensions_of_size_one(layout: LinearLayout, generator: random.Random) -> None:
-    small = shape_of(layout)
-    large = tuple(1 << generator.randint(0, 2) if size == 1 else size for size in small)
-    repeated = transfer.broadcast(layout, large)
-    assert repeated.is_surjective()
-    for place, element in places(repeated):
-        source = layout.apply(place | {"register": place["register"] % layout.in_dim_size("register")})
-        assert tuple(0 if s == 1 else e for e, s in zip(element, small, strict=True)) == tuple(source.values())
-    assert transfer.broadcast_backward(repeated, small) == layout
 
 
 @given(dealt_layouts(), st.integers(0, 2))
@@ -160,8 +147,6 @@ def test_refusals_name_the_rule() -> None:
         (lambda: transfer.trans_backward(layout, (1, 2)), r"trans_backward: \[1, 2\] is not a permutation"),
         (lambda: transfer.reshape(layout, (8,)), r"reshape: \[8\] has 8 elements, \[2, 2\] has 4"),
         (lambda: transfer.expand_dims(layout, 3), r"expand_dims: axis 3 is not one of 0..2"),
-        (lambda: transfer.expand_dims_backward(layout, 1), "dimension 1 has size 2, not 1"),
-        (lambda: transfer.broadcast(layout, (4, 2)), r"broadcast: \[2, 2\] does not broadcast to \[4, 2\]"),
         (lambda: transfer.split(wide), r"the last dimension of \[1, 4\] must have size 2"),
         (lambda: transfer.reduce(layout, 2), r"reduce: axis 2 is not one of 0..1"),
         (lambda: transfer.join(offsets), "the layout has no in-dim 'register'"),
@@ -248,15 +233,6 @@ def test_join_and_split_as_triton_infers(
         lowest += inferred(joined) == transfer.join(layout)
     assert lowest > 0.5 * len(sources)
     capfd.readouterr()
-
-
-def test_broadcast_as_triton_infers(oracle: Oracle, sources: list[tuple[Case, str, LinearLayout]]) -> None:
-    """A broadcast keeps the encoding: which lanes and registers repeat is the encoding's choice."""
-    generator = random.Random(SEED)
-    for case, text, layout in sources:
-        large = tuple(1 << generator.randint(0, 4) if size == 1 else size for size in case.shape)
-        back = transfer.broadcast_backward(layout_of(text, large), case.shape)
-        assert transfer.same_but_for_register_copies(back, layout), (text, case.shape, large)
 
 
 def test_reduce_as_triton_infers(sources: list[tuple[Case, str, LinearLayout]]) -> None:
