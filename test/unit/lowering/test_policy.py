@@ -31,7 +31,7 @@ ELSEWHERE = {
     "assignment/assign.py": {"_EQUAL"},
     "assignment/costs.py": {"INFINITE", "_UNKNOWN"},
     "assignment/explain.py": {"_CANDIDATES_SHOWN", "_LEAST_CLOCKS"},
-    "assignment/solve.py": {"FEW_ENTRIES", "MOST_ENTRIES", "MOST_HELD_ENTRIES", "MOST_TRIALS"},
+    "assignment/solve.py": {"MOST_ENTRIES"},
     "analysis/accumulators.py": {"_WORD"},
     "analysis/addressing.py": {"MAX_DIVISOR"},
     "analysis/axis_hints.py": {"MOST"},
