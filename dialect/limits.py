@@ -1,6 +1,6 @@
 """The table of what passes leave out with some releases of Triton.
 
-`triton-linear status` prints the entries for the installed Triton, and the plugin can warn about them.
+`triton-linear status` prints the entries for the installed Triton.
 Remove an entry as soon as it no longer holds.
 """
 
@@ -26,7 +26,6 @@ class Limit:
 
     what: what is left out. why: the reason, or why nothing is lost.
     passes: the names of the passes. gpus: prefixes of the names of the GPUs concerned; empty means all GPUs.
-    told: the plugin warns the user, because stock Triton does not do this work either.
     """
 
     spans: tuple[Span, ...]
@@ -34,11 +33,6 @@ class Limit:
     why: str
     passes: tuple[str, ...]
     gpus: tuple[str, ...] = ()
-    told: bool = False
-
-    def concerns(self, target: str) -> bool:
-        """Whether the limit holds for a GPU, given by Triton's name for it (`hip:gfx942`)."""
-        return not self.gpus or target.partition(":")[2].startswith(self.gpus)
 
     def __str__(self) -> str:
         where = f"on {' and '.join(self.gpus)}, " if self.gpus else ""

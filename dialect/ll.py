@@ -153,11 +153,6 @@ def layout_from_text(text: str) -> LinearLayout:
     return layout
 
 
-def layout_attribute(layout: LinearLayout, context: Context) -> Attribute:
-    """`layout` as an attribute of `context`, which has the dialect loaded."""
-    return Attribute.parse(layout_text(layout), context)
-
-
 def layout_from_attribute(attribute: Attribute) -> LinearLayout:
     """The layout of an `#ll.layout`."""
     return layout_from_text(str(attribute))

@@ -147,11 +147,6 @@ class Packing:
         """
         return _in_bytes(self.pack(_nibbles(matrix)))
 
-    def unpack_nibbles(self, packed: Any) -> Any:
-        """The bytes of which `packed` is the result of `pack_nibbles`."""
-        down, across, count = packed.shape
-        return _in_bytes(self.unpack(_nibbles(packed.reshape(down * across, count)).reshape(down, across, -1)))
-
     def _tiles(self, shape: Sequence[int]) -> tuple[int, int]:
         if len(shape) != 2 or shape[0] % self.rows or shape[1] % self.columns:
             sizes = "x".join(map(str, shape))

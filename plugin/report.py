@@ -153,11 +153,6 @@ class Report:
         """Conversions that Triton lowers, each with the reason, `made` ones included."""
         return tuple(conversion for conversion in self.conversions if conversion.lowering == TRITON)
 
-    @property
-    def overhead(self) -> float:
-        """Seconds spent beyond those of stock Triton's compile."""
-        return sum(seconds for phase, seconds in self.seconds.items() if phase != "stock")
-
     def __str__(self) -> str:
         counts = f"{self.seen} conversion{'' if self.seen == 1 else 's'}"
         if self.seen:

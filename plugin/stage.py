@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import fallback, known, limited
+from triton_linear import fallback, known
 from triton_linear.checked import DISTINCT
 from triton_linear.compile_record import CompileRecord
 from triton_linear.decisions import kernel_digest, ptxas_version
@@ -128,8 +128,6 @@ class LLIRStage:
         for error in failures:
             text = f"on_report failed for kernel '{record.kernel}': {type(error).__name__}: {error}"
             warnings.warn(f"triton_linear: {text}", ReportWarning, stacklevel=2)
-        if record.outcome is not Outcome.NOTHING_TO_DO:
-            limited.warn(self._target)
 
     def _compile(self, src: TritonModule, metadata: Metadata, record: CompileRecord) -> str:
         if self._setting.options.dump:

@@ -272,7 +272,7 @@ class _Amd(InstructionWriter):
         loaded = writer.op(f'llvm.call_intrinsic "{intrinsic}"({address}) : ({SHARED}) -> {type_}')
         if type_ != words:
             loaded = writer.op(f"llvm.bitcast {loaded} : {type_} to {words}")
-        return split_vector(writer, loaded, I32, count)
+        return split_vector(writer, loaded, count)
 
     def barrier(self, writer: FunctionWriter, scope: str) -> None:
         if scope == "warp":

@@ -59,7 +59,7 @@ class FunctionWriter:
         self._types = types or {}
         self._end = f"{location}\n"
         self._lines: list[str] = []
-        self._constants: dict[tuple[int, str], str] = {}
+        self._constants: dict[int, str] = {}
         self._constant_lines: list[str] = []
         self._once: dict[str, str] = {}
         self._next = 0
@@ -95,20 +95,16 @@ class FunctionWriter:
         """Append an operation without result."""
         self._lines.append(f"    {text}{self._end}")
 
-    def constant(self, value: int, type_: str = I32) -> str:
-        """The constant `value`; equal values of one type share an operation."""
-        key = (value, type_)
-        if key not in self._constants:
-            name = f"{self.prefix}c{len(self._constants)}"
-            self._constants[key] = name
-            self._constant_lines.append(
-                f"    {name} = llvm.mlir.constant({value} : {type_}) : {type_}{self._end}"
-            )
-        return self._constants[key]
+    def constant(self, value: int) -> str:
+        """The word `value`; equal values share an operation."""
+        if value not in self._constants:
+            name = self._constants[value] = f"{self.prefix}c{len(self._constants)}"
+            self._constant_lines.append(f"    {name} = llvm.mlir.constant({value} : {I32}) : {I32}{self._end}")
+        return self._constants[value]
 
-    def binary(self, opcode: str, left: str, right: str, type_: str = I32) -> str:
-        """`llvm.opcode left, right : type_`."""
-        return self.op(f"llvm.{opcode} {left}, {right} : {type_}")
+    def binary(self, opcode: str, left: str, right: str) -> str:
+        """`llvm.opcode left, right` of words."""
+        return self.op(f"llvm.{opcode} {left}, {right} : {I32}")
 
     def append(self, other: FunctionWriter) -> None:
         """Append all lines of another writer."""
@@ -144,11 +140,11 @@ def build_vector(writer: FunctionWriter, values: Sequence[str], element: str) ->
     return vector
 
 
-def split_vector(writer: FunctionWriter, vector: str, element: str, count: int) -> list[str]:
-    """The elements of a vector: the inverse of `build_vector`."""
+def split_vector(writer: FunctionWriter, vector: str, count: int) -> list[str]:
+    """The words of a vector: the inverse of `build_vector`."""
     if count == 1:
         return [vector]
-    type_ = vector_type(element, count)
+    type_ = vector_type(I32, count)
     return [
         writer.op(f"llvm.extractelement {vector}[{writer.constant(index)} : i32] : {type_}")
         for index in range(count)

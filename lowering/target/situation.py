@@ -38,10 +38,6 @@ class Situation:
         """The same where so many warps are resident."""
         return self if resident == self.resident_warps else replace(self, resident_warps=resident)
 
-    def with_limit(self, scratch_limit: int | None) -> Situation:
-        """The same with another limit of scratch."""
-        return replace(self, scratch_limit=scratch_limit)
-
     def busy(self, warps: int) -> int:
         """The warps that share a multiprocessor, if a CTA of `warps` warps converts."""
         return max(self.resident_warps, warps)

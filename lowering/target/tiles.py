@@ -11,20 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.target.clocks import H200
 
 LANES = 32
 WAVEFRONT_BYTES = 128
-
-
-@dataclass(frozen=True, slots=True)
-class InstructionClocks:
-    """Clocks of one warp instruction: `busy` with 16 resident warps, `alone` with one, `chain` if each depends
-    on the result of the one before; None if that was not measured."""
-
-    busy: float
-    alone: float
-    chain: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +36,6 @@ class Tile:
     def wavefronts(self) -> int:
         """The fewest wavefronts for its bytes; 0 for an instruction without an access to shared memory."""
         return max(1, self.lane_bytes * LANES // WAVEFRONT_BYTES) if self.phase_lanes else 0
-
-    @property
-    def clocks(self) -> InstructionClocks | None:
-        """Its clocks as measured on an H200, if they were."""
-        found = H200.get(self.name)
-        return None if found is None else InstructionClocks(*found)
 
 
 def _words(count: int, name: str = "d") -> str:
@@ -109,12 +92,6 @@ TILES: tuple[Tile, ...] = (
     Tile("selp", "selp.b32 d0, d1, d2, p", 0, 4, 0, "selp", ("@p mov.b32 d0, d1",)),
     Tile("@p mul.lo", "@p mul.lo.u32 d0, d1, d2", 0, 4, 0, "mul"),
 )
-_BY_NAME = {tile.name: tile for tile in TILES}
-
-
-def tile(name: str) -> Tile:
-    """The instruction called `name`; raises KeyError if there is none."""
-    return _BY_NAME[name]
 
 
 def available(capability: int) -> tuple[Tile, ...]:

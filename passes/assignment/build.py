@@ -319,7 +319,7 @@ class _Builder(Draft):
         group = group.find()
         widths = tuple(k.bits for operand in op.operands if (k := operand.kind) is not None)
         weight = weights.of_region(op, self.situation.gpu.costs)
-        group.reductions.append(Reduction(op, axis, widths, weight, frequency, self._stays(op)))
+        group.reductions.append(Reduction(axis, widths, weight, frequency, self._stays(op)))
         group.anchors.append(Anchor("reduce across CTAs" if across else "reduce", op))
         for result in op.results:
             if result.kind is not None:

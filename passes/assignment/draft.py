@@ -153,7 +153,7 @@ class Draft:
             if result.kind is not None:
                 own = weights.of(op, result.kind.bits, self.situation.gpu.costs)
                 behind = {**clocks, op: own} if own else clocks
-                self.recipes[result] = Recipe(result, op, result.kind, frequency, behind)
+                self.recipes[result] = Recipe(op, result.kind, frequency, behind)
                 owned = owned or sum(behind.values()) > self.situation.gpu.costs.word
         return owned
 

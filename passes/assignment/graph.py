@@ -46,7 +46,6 @@ class Reduction:
     widths: bits per element of each operand. weight: clocks to combine two elements.
     """
 
-    op: OpNode
     axis: int
     widths: tuple[int, ...]
     weight: float
@@ -167,7 +166,6 @@ class Recipe:
     left out.
     """
 
-    value: ValueNode
     op: OpNode
     kind: Kind
     frequency: float

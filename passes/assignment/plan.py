@@ -57,11 +57,6 @@ class Assignment:
     planned: int
     optimal: bool
 
-    @property
-    def changed(self) -> list[Group]:
-        """The groups that get another encoding."""
-        return [group for group, choice in self.chosen.items() if choice.encoding != group.encoding]
-
 
 @dataclass(eq=False)
 class _EdgePrices:

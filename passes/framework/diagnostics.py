@@ -1,8 +1,8 @@
-"""Diagnostics of passes: errors, warnings and remarks at an operation's location, with notes.
+"""Diagnostics of passes: errors and remarks at an operation's location, with notes.
 
-MLIR's Python bindings can only emit errors without notes, so passes report through `error`, `warning` and
-`remark`. Inside `capture`, their diagnostics and MLIR's own are collected. Outside, errors go to MLIR's
-handler, and warnings and remarks are dropped, as by MLIR without a handler.
+MLIR's Python bindings can only emit errors without notes, so passes report through `error` and `remark`. Inside
+`capture`, their diagnostics and MLIR's own are collected. Outside, errors go to MLIR's handler, and remarks are
+dropped, as by MLIR without a handler.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from typing import Any
 
 from triton_linear.dialect.mlir_adapter import Context, MLIRError, Operation
 from triton_linear.dialect.records import dataclass
-
-SEVERITIES = ("error", "warning", "remark", "note")
 
 
 @dataclass(frozen=True)
@@ -75,30 +73,18 @@ def wanted() -> bool:
 Notes = Iterable[tuple[Operation, str]]
 
 
-def error(op: Operation, message: str, notes: Notes = ()) -> None:
+def error(op: Operation, message: str) -> None:
     """Report an error at `op`. The pass that reports it must fail."""
-    _report("error", op, message, notes)
-
-
-def warning(op: Operation, message: str, notes: Notes = ()) -> None:
-    """Report a warning at `op`."""
-    _report("warning", op, message, notes)
+    if (sink := _sink.get()) is None:
+        op.location.emit_error(message)
+    else:
+        sink.append(PassDiagnostic("error", message, str(op.location)))
 
 
 def remark(op: Operation, message: str, notes: Notes = ()) -> None:
     """Report a remark at `op`: what a pass did there, or did not."""
-    if wanted():
-        _report("remark", op, message, notes)
-
-
-def _report(severity: str, op: Operation, message: str, notes: Notes) -> None:
     sink = _sink.get()
-    if sink is None:
-        if severity == "error":
-            op.location.emit_error(message)
-        return
-    place = str(op.location)
-    attached = tuple(
-        [PassDiagnostic("note", text, place if at is op else str(at.location)) for at, text in notes]
-    )
-    sink.append(PassDiagnostic(severity, message, place, attached))
+    if sink is not None and wanted():
+        place = str(op.location)
+        attached = [PassDiagnostic("note", text, place if at is op else str(at.location)) for at, text in notes]
+        sink.append(PassDiagnostic("remark", message, place, tuple(attached)))

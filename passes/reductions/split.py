@@ -55,14 +55,6 @@ class Split:
         along = slice(self.axis + self.crossing, self.axis + len(self.sizes))
         return any(any(basis[along]) for basis in dict(self.whole.bases).get(LANE, ()))
 
-    @property
-    def partials(self) -> LinearLayout:
-        """The layout of the partial results after reducing within warps."""
-        layout = self.whole
-        for axis in reversed(range(self.axis + self.crossing, self.axis + len(self.sizes))):
-            layout = transfer.reduce(layout, axis)
-        return layout
-
 
 @lru_cache(maxsize=1024)
 def split(layout: LinearLayout, axis: int, release: Release) -> Split | str:

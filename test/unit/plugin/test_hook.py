@@ -165,7 +165,8 @@ def test_a_kernel_without_conversions_goes_straight_through(monkeypatch: pytest.
         compile_kernel(support.double)
     (report,) = reports
     assert (report.outcome, report.seen) == (Outcome.NOTHING_TO_DO, 0)
-    assert report.overhead < 0.05 * report.seconds["stock"]
+    own = sum(seconds for phase, seconds in report.seconds.items() if phase != "stock")
+    assert own < 0.05 * report.seconds["stock"]
 
 
 def test_reports_reach_every_listener() -> None:

@@ -153,12 +153,12 @@ def test_notes_and_severities_are_kept() -> None:
     root = module(CONVERSION)
     (conversion,) = named(root, "ttg.convert_layout")
     with diagnostics.capture(root.context) as found:
-        diagnostics.warning(conversion, "look", [(conversion, "here"), (root.operation, "there")])
+        diagnostics.remark(conversion, "look", [(conversion, "here"), (root.operation, "there")])
         Attribute.parse('"x"', root.context)
         conversion.location.emit_error("from MLIR itself")
-    warning, error = found
-    assert str(warning).splitlines() == [
-        'loc("f.ttgir":5:6): warning: look',
+    remark, error = found
+    assert str(remark).splitlines() == [
+        'loc("f.ttgir":5:6): remark: look',
         'loc("f.ttgir":5:6): note: here',
         'loc("f.ttgir":3:1): note: there',
     ]
