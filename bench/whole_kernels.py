@@ -56,9 +56,9 @@ class LoweredKernel:
     conversions: tuple[DecidedConversion, ...] = ()
 
     def run(
-        self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT, ctas: int = 1
+        self, arguments: Sequence[Argument], *, trials: int = 1, step_limit: int = STEP_LIMIT
     ) -> FunctionOutcome:
-        """Run the kernel on these arguments, in a cluster of `ctas` CTAs; see `simulate_function`."""
+        """Run the kernel on these arguments; see `simulate_function`."""
         return simulate_function(
             self.text,
             self.name,
@@ -67,7 +67,6 @@ class LoweredKernel:
             self.num_warps,
             trials=trials,
             step_limit=step_limit,
-            ctas=ctas,
         )
 
 

@@ -27,9 +27,8 @@ from bench.fuzz.program import Program
 from bench.fuzz.random_layouts import Pair, random_pair
 from bench.fuzz.totals import Totals
 from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel
-from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
-from triton_linear.lowering.interpreter.memory import Bits, Indices, SimulationError
+from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
 from triton_linear.lowering.interpreter.warps import WarpsOutcome, simulate_warps
 from triton_linear.lowering.plan.element import element_type
@@ -66,8 +65,8 @@ def _pair(rng: random.Random, target: Target, warps: int, ctas: int) -> Pair:
     while True:
         pair = random_pair(rng, target.lanes, warps, ctas)
         size = int(np.prod(pair.shape)) * element_type(pair.element).bits // 8
-        # Any CTA may hold a whole tensor of a cluster, and all CTAs are run at once.
-        if registers_of_pair(pair) <= MOST_REGISTERS and size * ctas <= MOST_BYTES:
+        # Any CTA may hold a whole tensor of a cluster.
+        if registers_of_pair(pair) <= MOST_REGISTERS and size <= MOST_BYTES:
             return pair
 
 
@@ -171,13 +170,23 @@ def examine_partitions(
     kernel = lower_kernel(partitions_text(programs), name, programs[0].target, options)
     if options is not None:
         _count(totals, programs, kernel)
+    for cta in range(programs[0].ctas):
+        _compare(kernel, programs, lanes, name, cta, totals)
+    return totals
+
+
+def _compare(
+    kernel: LoweredKernel, programs: Sequence[Program], lanes: int, name: str, cta: int, totals: Totals
+) -> None:
+    """Run one CTA, and count what is wrong."""
     try:
-        outcome, patterns = run_partitions(kernel, programs, lanes)
+        outcome, patterns = run_partitions(kernel, programs, lanes, cta)
     except SimulationError as error:
         raise ToolError(Diagnostic("error", f"cannot be run: {error}", name)) from error
     for number, program in enumerate(programs):
         values, undefined = outcome.sinks[str(number)]
-        wanted = patterns[number][:, held_by_all(ends(program)[1], lanes, program)].swapaxes(0, 1)
+        held = held_elements(ends(program)[1], lanes, program.warps, cta)
+        wanted = patterns[number][:, held].swapaxes(0, 1)
         bits = mask_of(element_type(program.element).bits)
         if values.shape != wanted.shape:
             totals.wrong += 1
@@ -188,14 +197,6 @@ def examine_partitions(
     if outcome.races:
         totals.races += 1
         totals.fail("race", f"{name}: " + "; ".join(map(str, outcome.races[:2])), programs[0])
-    return totals
-
-
-def held_by_all(layout: LinearLayout, lanes: int, program: Program) -> Indices:
-    """The elements that the threads of all CTAs hold, of a tensor of a program: [register, thread]."""
-    return np.concatenate(
-        [held_elements(layout, lanes, program.warps, cta) for cta in range(program.ctas)], axis=1
-    )
 
 
 def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -> None:
@@ -210,10 +211,9 @@ def _count(totals: Totals, programs: Sequence[Program], kernel: LoweredKernel) -
 
 
 def run_partitions(
-    kernel: LoweredKernel, programs: Sequence[Program], lanes: int
+    kernel: LoweredKernel, programs: Sequence[Program], lanes: int, cta: int = 0
 ) -> tuple[WarpsOutcome, list[Bits]]:
-    """Run all warps of all CTAs; return the outcome, and the bits of each conversion's elements in each
-    trial."""
+    """Run all warps of a CTA; return the outcome, and the bits of each conversion's elements in each trial."""
     sizes = [int(np.prod(program.shape)) for program in programs]
     patterns = [
         element_patterns(size, element_type(program.element).bits)
@@ -223,7 +223,6 @@ def run_partitions(
     given: dict[str, list[Bits]] = {}
     for number, program in enumerate(programs):
         patterns[number] = np.resize(patterns[number], (trials, sizes[number]))
-        given[str(number)] = list(
-            patterns[number][:, held_by_all(ends(program)[0], lanes, program)].swapaxes(0, 1)
-        )
-    return simulate_warps(kernel.text, kernel.name, given, kernel.target, ctas=programs[0].ctas), patterns
+        held = held_elements(ends(program)[0], lanes, program.warps, cta)
+        given[str(number)] = list(patterns[number][:, held].swapaxes(0, 1))
+    return simulate_warps(kernel.text, kernel.name, given, kernel.target), patterns

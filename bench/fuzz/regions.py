@@ -22,7 +22,6 @@ from bench.fuzz.partitions import (
     MOST_PARTITIONS,
     PARTITION_WARPS,
     given_lines,
-    held_by_all,
     module_of_regions,
     sink_lines,
 )
@@ -31,6 +30,7 @@ from bench.fuzz.totals import Totals
 from bench.fuzz.write import ProgramValue, ProgramWriter
 from bench.whole_kernels import lower_kernel
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
+from triton_linear.lowering.interpreter.verify import held_elements
 from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.options import PipelineOptions
@@ -90,7 +90,7 @@ def examine_regions(
             layout_drawn(encoding, program.shape, program.element)
             for encoding in (program.source, _written(number, program)[1])
         )
-        held = [held_by_all(layout, lanes, program) for layout in (source, result)]
+        held = [held_elements(layout, lanes, program.warps, 0) for layout in (source, result)]
         given[str(number)] = list(_in_order(tensors)[:, held[0]].swapaxes(0, 1))
         wanted.append(_in_order(evaluate(program, tensors))[:, held[1]].swapaxes(0, 1))
     try:

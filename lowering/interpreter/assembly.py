@@ -9,7 +9,7 @@
   interpreted, so that a kernel which reads the copied bytes is refused.
 - NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division to two units in the last place,
   whose result is undefined here.
-- Tensor memory: see `tensor_memory`; mbarriers: see `mbarriers`.
+- Tensor memory: see `tensor_memory`.
 - AMD: `permlane16/32.swap` as intrinsics.
 """
 
@@ -29,7 +29,6 @@ from triton_linear.lowering.interpreter import (
     arithmetic,
     lanes,
     matrix,
-    mbarriers,
     shared_memory,
     tensor_memory,
 )
@@ -78,8 +77,6 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
         return _access(build, op, found)
     if found := _COPY.fullmatch(text):
         _copy(build, op, found)
-        return None
-    if mbarriers.assembly(build, op, text):
         return None
     known, value = tensor_memory.assembly(build, op, text)
     if known:

@@ -55,7 +55,6 @@ class StraightLine:
     jumps: tuple[Jump, ...] = ()
     cta_barriers: int = 0
     warp_barriers: int = 0
-    cluster_barriers: int = 0
     shuffles: int = 0
     alu: Counter[str] = field(default_factory=Counter)
 
@@ -70,8 +69,6 @@ class FunctionProgram:
     shared: list[int]
     results: tuple[int, ...]
     places: list[ir.Operation]
-    returns: int
-    """The number of the operation at which the program returns."""
 
     def where(self, operation: int) -> str:
         op = self.places[operation]
@@ -88,7 +85,6 @@ class Compiler:
         threads: int,
         has_flags: bool,
         independent: bool = False,
-        ctas: int = 1,
     ) -> None:
         self.functions: dict[str, ir.Operation] = {}
         self.globals: set[str] = set()
@@ -97,7 +93,7 @@ class Compiler:
                 self.functions[op.operation.attributes["sym_name"].value] = op.operation
             elif op.operation.name == "llvm.mlir.global":
                 self.globals.add(op.operation.attributes["sym_name"].value)
-        self.build = Builder(target, threads, has_flags=has_flags, independent=independent, ctas=ctas)
+        self.build = Builder(target, threads, has_flags=has_flags, independent=independent)
         self.shared: list[int] = []
         self.pieces: list[StraightLine] = []
         self.places: list[ir.Operation] = []
@@ -127,10 +123,7 @@ class Compiler:
         self.build.values = {}
         slots = tuple(leaf for tree in results for leaf in leaves(tree))
         assert not self.pieces[end].jumps
-        last = self.pieces[end].last
-        return FunctionProgram(
-            self.build, self.pieces, arguments[:given], self.shared, slots, self.places, last
-        )
+        return FunctionProgram(self.build, self.pieces, arguments[:given], self.shared, slots, self.places)
 
     def _piece(self) -> int:
         self.pieces.append(StraightLine())
@@ -224,7 +217,7 @@ class Compiler:
         into.slots = range(build.slots, build.slots)
         # A fence orders a barrier only within the same block.
         build.released = build.arriving = build.waited = False
-        build.cta_barriers = build.warp_barriers = build.cluster_barriers = build.shuffles = 0
+        build.cta_barriers = build.warp_barriers = build.shuffles = 0
         build.alu = Counter()
 
     def _end(self, piece: int, jumps: tuple[Jump, ...], condition: int | None = None) -> None:
@@ -232,7 +225,7 @@ class Compiler:
         into.slots = range(into.slots.start, build.slots)
         into.jumps, into.condition, into.last = jumps, condition, build.operation
         into.cta_barriers, into.warp_barriers = build.cta_barriers, build.warp_barriers
-        into.cluster_barriers, into.shuffles, into.alu = build.cluster_barriers, build.shuffles, build.alu
+        into.shuffles, into.alu = build.shuffles, build.alu
 
     def _jump(
         self,

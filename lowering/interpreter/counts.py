@@ -106,7 +106,6 @@ class Counts:
     cta_barriers: int
     bytes_stored: int
     bytes_loaded: int
-    cluster_barriers: int = 0
 
     @property
     def wavefronts(self) -> int:

@@ -1,5 +1,5 @@
 """The SIMT interpreter: runs a function in Triton's LLVM dialect, with loops, branches and calls, for every
-thread of a CTA, or of all CTAs of a cluster, in lockstep.
+thread of a CTA in lockstep.
 
     outcome = simulate(text, registers, target, num_warps=4, shared_bytes=16384)
     outcome = simulate_function(text, "kernel", [registers, 3], target, num_warps=4)
@@ -35,8 +35,7 @@ import numpy.typing as npt
 
 from triton_linear.lowering.interpreter.blocks import Compiler, FunctionProgram, Jump, StraightLine, joins_of
 from triton_linear.lowering.interpreter.counts import Counts, costs
-from triton_linear.lowering.interpreter.meetings import Meeting, Phase
-from triton_linear.lowering.interpreter.memory import Bits, Race, SharedMemory, SimulationError
+from triton_linear.lowering.interpreter.memory import Bits, Meeting, Race, SharedMemory, SimulationError
 from triton_linear.lowering.interpreter.parsing import SHARED_BASE, interpreter_context, parsed
 from triton_linear.lowering.interpreter.program import Machine, leaves
 from triton_linear.lowering.interpreter.tensor_memory import TensorMemory
@@ -82,11 +81,9 @@ def simulate(
     target: Target,
     num_warps: int,
     shared_bytes: int = 0,
-    *,
-    ctas: int = 1,
 ) -> FunctionOutcome:
     """Run the only function of a module on `registers`, the fields of its first argument."""
-    return simulate_function(function_text, None, [registers], target, num_warps, shared_bytes, ctas=ctas)
+    return simulate_function(function_text, None, [registers], target, num_warps, shared_bytes)
 
 
 def simulate_function(
@@ -99,16 +96,14 @@ def simulate_function(
     *,
     trials: int = 1,
     step_limit: int = STEP_LIMIT,
-    ctas: int = 1,
     tensor: TensorMemory | None = None,
 ) -> FunctionOutcome:
-    """Run the function `name` of a module, or its only one, on `arguments`, in a cluster of `ctas` CTAs.
+    """Run the function `name` of a module, or its only one, on `arguments`.
 
     shared_bytes: by default the module's `ttg.shared`. tensor: tensor memory with the same number of trials;
     the run changes it.
 
-    Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns, the threads of a CTA
-    together.
+    Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns.
     Ensures: deterministic; the interpreter has a handler for every executed operation.
 
     Raises SimulationError, with the place in the text, for an unknown operation, for undefined behaviour (an
@@ -120,14 +115,12 @@ def simulate_function(
         if shared_bytes is None:
             attributes = module.operation.attributes
             shared_bytes = attributes["ttg.shared"].value if "ttg.shared" in attributes else 0
-        threads = num_warps * target.lanes * ctas
-        compiler = Compiler(module, target, threads, "overflow<" in module_text, ctas=ctas)
+        compiler = Compiler(module, target, num_warps * target.lanes, "overflow<" in module_text)
         program = compiler.compile(name, len(arguments))
         run = Run(program, arguments, trials, None, step_limit, shared_bytes)
         run.machine.tensor = tensor
         for meeting in run.steps(0, -1):
             raise SimulationError(f"{meeting} is for independent warps")
-        run.memory.end(program.returns)
         return run.outcome()
 
 
@@ -150,7 +143,7 @@ class Run:
         trials = max([trials, *(len(r) for a in arguments if isinstance(a, Sequence) for r in a)])
         self.trials = trials
         self.memory = memory or SharedMemory(
-            trials, build.threads, build.target.lanes, shared_bytes, SHARED_BASE, build.granule, ctas=build.ctas
+            trials, build.threads, build.target.lanes, shared_bytes, SHARED_BASE, build.granule
         )
         self.machine = Machine(build.slots, build.threads, build.target.lanes, self.memory)
         machine = self.machine
@@ -177,7 +170,7 @@ class Run:
         for slot, value in zip(slots, given, strict=True):
             machine.values[slot] = np.asarray(value, np.uint64)
 
-    def steps(self, piece: int, stop: int) -> Iterator[Meeting | Phase]:
+    def steps(self, piece: int, stop: int) -> Iterator[Meeting]:
         """Run from piece `piece` to piece `stop`, or to the end. Yields what it has to wait for other
         runs at."""
         pieces, machine = self.program.pieces, self.machine
@@ -203,7 +196,7 @@ class Run:
             else:
                 piece = yield from self._diverge(piece, code, chosen)
 
-    def _line(self, piece: int, code: StraightLine) -> Iterator[Meeting | Phase]:
+    def _line(self, piece: int, code: StraightLine) -> Iterator[Meeting]:
         machine = self.machine
         self.visits[piece] += 1
         self.left -= len(code.steps) + 1
@@ -257,7 +250,7 @@ class Run:
                 machine.undefined[slot] = merged
         return jump.target
 
-    def _diverge(self, piece: int, code: StraightLine, chosen: Flags) -> Generator[Meeting | Phase, None, int]:
+    def _diverge(self, piece: int, code: StraightLine, chosen: Flags) -> Generator[Meeting, None, int]:
         """Run both sides of a branch, each with its own threads; return the piece in which they meet."""
         if self.joins is None:
             self.joins = joins_of(self.program.pieces)
@@ -319,7 +312,6 @@ class Run:
             cta_barriers=total(lambda piece: piece.cta_barriers),
             bytes_stored=moved("store"),
             bytes_loaded=moved("load"),
-            cluster_barriers=total(lambda piece: piece.cluster_barriers),
         )
 
     def stacked(self, rows: Sequence[tuple[Bits, Bits]]) -> tuple[Bits, Bits]:

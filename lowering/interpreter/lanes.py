@@ -58,7 +58,7 @@ def _identifier(value: Callable[[Machine], npt.NDArray[np.int64]]) -> Handler:
 
 
 def _thread_count(build: Builder, op: ir.Operation) -> Tree:
-    return build.constant(build.threads // build.ctas, 32)
+    return build.constant(build.threads, 32)
 
 
 # Lane exchanges
@@ -351,8 +351,8 @@ def _on_operands(handler: OnOperands) -> Handler:
 
 
 OPERATIONS: Final[dict[str, Handler]] = {
-    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.first + machine.own),
-    "nvvm.read.ptx.sreg.cluster.ctarank": _identifier(lambda machine: machine.rank),
+    "nvvm.read.ptx.sreg.tid.x": _identifier(lambda machine: machine.first + machine.thread),
+    "nvvm.read.ptx.sreg.cluster.ctarank": lambda build, op: build.constant(0, 32),
     "nvvm.read.ptx.sreg.laneid": _identifier(lambda machine: machine.lane),
     "nvvm.read.ptx.sreg.ntid.x": _thread_count,
     "rocdl.workitem.id.x": _identifier(lambda machine: machine.thread),

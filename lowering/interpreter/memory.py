@@ -1,40 +1,28 @@
-"""The interpreter's model of the shared memory of a cluster's CTAs: contents, undefined bits, hazards,
-accesses.
+"""The interpreter's model of the shared memory of a CTA: contents, undefined bits, hazards, accesses.
 
 Hazards. For each granule (the narrowest element that the function moves), it records the last writer and reader
 since the last synchronisation, at two levels: warps since the last barrier of the CTA, threads since the last
-barrier of the warp or CTA. Several CTAs have a third level: CTAs since the last barrier of the cluster. An
-agent (thread, warp or CTA) that accesses a granule which another agent wrote, or writes one which another agent
-read, is in a race. Two agents that write the same bits are not: conversions of replicated tensors do so on
-purpose. If an instruction moves rows for the whole warp, a row does not belong to the thread that gives its
-address: only a barrier orders it. A CTA that exits while another may still load from its memory is in a race
-too.
-
-Addresses. A pointer to shared memory points into the own CTA's memory. The result of `mapa` has the rank of a
-CTA, plus one, from bit 24 on, and the same bits below.
+barrier of the warp or CTA. An agent (thread or warp) that accesses a granule which another agent wrote, or
+writes one which another agent read, is in a race. Two agents that write the same bits are not: conversions of
+replicated tensors do so on purpose. If an instruction moves rows for the whole warp, a row does not belong to
+the thread that gives its address: only a barrier orders it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from triton_linear.lowering.interpreter.meetings import Mbarrier, Meeting, Phase, Place
 
 Bits = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 
-WINDOW_BITS = 24
-"""Address bits within the memory of a CTA."""
 
 _MANY = -1
-OF_CLUSTER: Final = -1
-"""The number that stands for the cluster's barrier among the barriers that warps wait at."""
-_SCOPES = {"cluster": "cluster", "cta": "CTA", "warp": "warp"}
+_SCOPES = {"cta": "CTA", "warp": "warp"}
 _UINT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -50,10 +38,9 @@ class IllegalAccess(SimulationError):
 class Race:
     """Two unordered accesses of one address.
 
-    scope: the barrier that is missing ('cluster', 'cta' or 'warp'). hazard: 'read after write', 'write after
-    read', 'write after write' or, for a CTA that exits, 'end after read'. operation: the position of the later
-    access in the function's block. location: its place in the text. offset: the first byte concerned, from the
-    start of the scratch.
+    scope: the barrier that is missing ('cta' or 'warp'). hazard: 'read after write', 'write after read' or
+    'write after write'. operation: the position of the later access in the function's block. location: its
+    place in the text. offset: the first byte concerned, from the start of the scratch.
     """
 
     scope: str
@@ -68,10 +55,21 @@ class Race:
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """`warps` warps come to barrier `number`."""
+
+    number: int
+    warps: int
+
+    def __str__(self) -> str:
+        return f"barrier {self.number} for {self.warps}"
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """An executed access. `addresses`: one for each thread that gave one. `threads`: these threads, if only
-    some threads executed it. `joins`: copies in lanes may join phases (`phases`): it is no matrix instruction
-    and no thread accesses the memory of another CTA."""
+    some threads executed it. `joins`: copies in lanes may join phases (`phases`): it is no matrix
+    instruction."""
 
     operation: int
     kind: str
@@ -128,11 +126,11 @@ def _mark(
 
 @dataclass(slots=True)
 class SharedMemory:
-    """`size` bytes at address `base` in each of `ctas` CTAs, for `threads` threads in all, in warps of `lanes`.
+    """`size` bytes at address `base`, for `threads` threads in warps of `lanes`.
 
     active: the threads that execute the next operation; None: all. barriers: the barriers of the CTA that were
     passed. If warps run independently (`of_warp`), waiting: what the warp waits for; warps: all warps of the
-    CTA; home: the rank of its CTA; mbarriers: those of the cluster.
+    CTA.
     """
 
     trials: int
@@ -144,24 +142,17 @@ class SharedMemory:
     races: list[Race] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     active: Flags | None = None
-    waiting: Meeting | Phase | None = None
+    waiting: Meeting | None = None
     warps: int = 1
     independent: bool = False
-    home: int = 0
-    mbarriers: dict[Place, Mbarrier] | None = None
-    ctas: int = 1
     barriers: int = 0
     _bytes: npt.NDArray[np.uint8] = field(init=False)
     _undefined: npt.NDArray[np.uint8] = field(init=False)
     _levels: tuple[Any, ...] = field(init=False)
-    _stride: int = field(init=False)
-    _arrived: bool = False
-    _relaxed: bool = False
     _collective: int = 0
 
     def __post_init__(self) -> None:
-        self._stride = -(-self.size // 8) * 8
-        rounded = self._stride * self.ctas
+        rounded = -(-self.size // 8) * 8
         self._bytes = np.zeros((self.trials, rounded), np.uint8)
         self._undefined = np.full(rounded, 0xFF, np.uint8)
         thread = np.arange(self.threads, dtype=np.int32)
@@ -171,92 +162,14 @@ class SharedMemory:
             return _Agents(scope, agent + 1, np.zeros(granules, np.int32), np.zeros(granules, np.int32))
 
         self._levels = (level("cta", thread // self.lanes), level("warp", thread))
-        if self.ctas > 1:
-            self._levels = (level("cluster", thread // self.cta_threads), *self._levels)
 
-    @property
-    def cta_threads(self) -> int:
-        """Threads of a CTA, or those of an independent warp."""
-        return self.threads if self.independent else self.threads // self.ctas
-
-    def arrive(self, relaxed: bool = False) -> None:
-        """The first half of a barrier of the cluster; relaxed: it orders no accesses."""
-        self.all_execute("a barrier of the cluster")
-        if self._arrived:
-            raise SimulationError("a barrier of the cluster is arrived at twice")
-        if relaxed and not self.independent:
-            raise SimulationError("a relaxed barrier of the cluster without a fence before it orders nothing")
-        self._arrived, self._relaxed = True, relaxed
-
-    def wait(self) -> None:
-        """The second half: order accesses before `arrive`, of all threads, before all later ones."""
-        self.all_execute("a barrier of the cluster")
-        if not self._arrived:
-            raise SimulationError("a wait for a barrier of the cluster at which nobody has arrived")
-        self._arrived = False
-        if self.independent:  # all warps of all CTAs have to arrive
-            self.waiting = Meeting(OF_CLUSTER, self.warps * self.ctas, self._relaxed)
-            return
-        for agents in self._levels:
-            agents.forget()
-
-    def far(self, address: Bits, rank: Bits) -> Bits:
-        """Addresses in the own CTA's memory, moved to the memory of CTA `rank`."""
-        if (rank >= np.uint64(self.ctas)).any():
-            raise IllegalAccess(f"the memory of CTA {int(rank.max())} of {self.ctas} is asked for")
-        bits = np.uint64(WINDOW_BITS)
-        within = address & np.uint64((1 << WINDOW_BITS) - 1)
-        return np.asarray(within | (rank + np.uint64(1)) << bits)
-
-    def end(self, operation: int) -> None:
-        """All CTAs exit: report a race if another CTA may still load from one of them."""
-        if self._arrived:
-            raise SimulationError("a barrier of the cluster is arrived at and not waited for")
-        if self.ctas == 1:
-            return
-        granules = np.arange(len(self._levels[0].reader))
-        owner = (granules * self.granule // self._stride + 1).astype(np.int32)
-        left = _foreign(self._levels[0].reader, owner)
-        if left.any():
-            offset = int(np.argmax(left)) * self.granule % self._stride
-            self.races.append(Race("cluster", "end after read", operation, offset))
-
-    def of_warp(self, level: Any, warps: int, home: int, mbarriers: dict[Place, Mbarrier]) -> SharedMemory:
-        """The same bytes for an independent warp, one of `warps` of the CTA of rank `home`; `level` records the
-        accesses of the others."""
-        mine = replace(
-            self, races=[], recorded=[], warps=warps, independent=True, home=home, mbarriers=mbarriers
-        )
+    def of_warp(self, level: Any, warps: int) -> SharedMemory:
+        """The same bytes for an independent warp, one of `warps`; `level` records the accesses of the
+        others."""
+        mine = replace(self, races=[], recorded=[], warps=warps, independent=True)
         mine._bytes, mine._undefined = self._bytes, self._undefined
         mine._levels = (level, mine._levels[-1])
         return mine
-
-    def make_mbarrier(self, place: Place, count: int) -> None:
-        """Make an mbarrier at which `count` threads arrive in each phase."""
-        if self.mbarriers is None:
-            raise SimulationError("an mbarrier is for independent warps")
-        self.mbarriers[place] = Mbarrier(count)
-
-    def arrive_at(self, place: Place) -> None:
-        """A lane arrives at an mbarrier with all accesses of the warp before, which a barrier of the warp has
-        ordered."""
-        lanes = self._levels[-1]
-        if lanes.writer.any() or lanes.reader.any():
-            raise SimulationError(
-                "one lane arrives at an mbarrier, and others have not met it since they accessed"
-            )
-        self._mbarrier(place).arrive(self._levels[0].release())
-
-    def wait_for(self, place: Place, parity: int) -> None:
-        """Wait until the phase with this parity of an mbarrier is complete."""
-        self.all_execute("a wait for an mbarrier")
-        self._mbarrier(place)
-        self.waiting = Phase(place, parity)
-
-    def _mbarrier(self, place: Place) -> Mbarrier:
-        if not self.mbarriers or place not in self.mbarriers:
-            raise SimulationError(f"nobody has made an mbarrier at address {place[1]} of CTA {place[0]}")
-        return self.mbarriers[place]
 
     def named_barrier(self, number: int, threads: int | None) -> None:
         """Wait at barrier `number` for `threads` threads; None: for all."""
@@ -272,7 +185,7 @@ class SharedMemory:
         """Order all threads' earlier accesses before all later ones."""
         self.all_execute("a barrier of the CTA")
         self.barriers += 1
-        for agents in self._levels[-2:]:
+        for agents in self._levels:
             agents.forget()
 
     def warp_barrier(self) -> None:
@@ -385,8 +298,6 @@ class SharedMemory:
         self, operation: int, kind: str, address: Bits, width: int, pieces: int, rows: Indices | None
     ) -> Indices:
         """Check and record an access; return the offset of each thread that gives an address."""
-        if self._arrived:
-            raise SimulationError("an access between the halves of a cluster's barrier is not interpreted")
         threads = np.arange(self.threads) if rows is None else rows
         if self.active is not None:
             address = self._at_threads(address, rows)
@@ -395,13 +306,6 @@ class SharedMemory:
                 raise SimulationError(f"{kind} address depends on the data converted")
             address = address[:1]
         flat = np.broadcast_to(address[0], threads.shape)
-        own = holder = threads // self.cta_threads + self.home
-        if self.ctas > 1:
-            window = (flat >> np.uint64(WINDOW_BITS)).astype(np.int64)
-            holder = np.where(window > 0, window - 1, holder)
-            if (holder >= self.ctas).any():
-                raise IllegalAccess(f"a {kind} from the memory of a CTA that is none of the {self.ctas}")
-            flat = flat & np.uint64((1 << WINDOW_BITS) - 1)
         offset: Indices = (flat - np.uint64(self.base)).astype(np.int64)
         outside = (offset < 0) | (offset > self.size - width)
         if outside.any():
@@ -419,11 +323,10 @@ class SharedMemory:
                 f"multiple of {piece}"
             )
         who = None if self.active is None else threads
-        joins = rows is None and bool((holder == own).all())
         for k in range(pieces):
             at_piece = flat.astype(np.int64) + k * piece
-            self.recorded.append(Recorded(operation, kind, piece, at_piece, who, joins))
-        return offset + holder * self._stride
+            self.recorded.append(Recorded(operation, kind, piece, at_piece, who, rows is None))
+        return offset
 
     def check_promise(self, address: Bits, alignment: int) -> None:
         """Raise IllegalAccess if an active thread has an address that is no multiple of `alignment`."""
@@ -463,7 +366,7 @@ class SharedMemory:
     def _report(self, operation: int, hazard: str, granules: Indices, found: list[Flags]) -> None:
         for level, flags in zip(self._levels, found, strict=True):
             if flags.any():
-                offset = int(granules[int(np.argmax(flags))]) * self.granule % self._stride
+                offset = int(granules[int(np.argmax(flags))]) * self.granule
                 self.races.append(Race(level.scope, hazard, operation, offset))
                 return
 

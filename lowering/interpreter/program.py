@@ -121,8 +121,6 @@ class Machine:
         "lane",
         "lanes",
         "memory",
-        "own",
-        "rank",
         "sinks",
         "sources",
         "tensor",
@@ -142,8 +140,6 @@ class Machine:
         self.memory = memory
         self.thread = np.arange(threads, dtype=np.int64)
         self.lane = self.thread % lanes
-        self.own = self.thread % memory.cta_threads
-        self.rank = self.thread // memory.cta_threads + memory.home
         self.conditions: dict[int, npt.NDArray[np.bool_]] = {}
         self.sources: dict[Hashable, Source] = {}
         self.sinks: dict[str, list[tuple[Bits, Bits]]] = {}
@@ -185,11 +181,9 @@ class Builder:
     operation: int = 0
     slots: int = 0
     granule: int = 8
-    ctas: int = 1
     shuffles: int = 0
     warp_barriers: int = 0
     cta_barriers: int = 0
-    cluster_barriers: int = 0
     released: bool = False
     arriving: bool = False
     waited: bool = False

@@ -1,12 +1,12 @@
 """Handlers of barriers, fences and accesses to shared memory.
 
 `gpu.barrier` orders the CTA. NVIDIA: so does `nvvm.barrier0`, or `nvvm.barrier` for the whole CTA;
-`nvvm.bar.warp.sync` with all lanes in its mask orders each warp, `nvvm.cluster.arrive` and then `.wait` the
-cluster; `nvvm.mapa` returns an address in the memory of another CTA. AMD: `rocdl.barrier` orders the CTA.
-`rocdl.s.barrier` waits for no access; it orders the CTA in two cases: with a workgroup release fence before it
-and an acquire fence behind, and no shared-memory access in between; or with `rocdl.s.waitcnt` before it, which
-waits until no access is in flight. Inside a wave, LDS operations execute in order, so that a fence of any scope
-or a wave barrier, which prevent reordering by the compiler, order the wave.
+`nvvm.bar.warp.sync` with all lanes in its mask orders each warp. A CTA of a cluster runs by itself: a barrier
+of the cluster is taken to order nothing. AMD: `rocdl.barrier` orders the CTA. `rocdl.s.barrier` waits for no
+access; it orders the CTA in two cases: with a workgroup release fence before it and an acquire fence behind,
+and no shared-memory access in between; or with `rocdl.s.waitcnt` before it, which waits until no access is in
+flight. Inside a wave, LDS operations execute in order, so that a fence of any scope or a wave barrier, which
+prevent reordering by the compiler, order the wave.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ from triton_linear.lowering.interpreter.program import (
 
 _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
-_CLUSTER: Final = 7
-_SHARED: Final = (3, _CLUSTER)
-"""The address spaces of the own CTA's shared memory and of the cluster's."""
 BARRIER_OF_SOME: Final = "llvm.nvvm.barrier.cta.sync.count"
 """The intrinsic for a barrier with a number and a count of threads."""
 BARRIERS: Final = (BARRIER_OF_SOME, "llvm.nvvm.barrier.cta.sync.all")
@@ -66,7 +63,7 @@ def barrier_of(build: Builder, numbers: Sequence[int | None]) -> None:
     if build.independent:
         _named_barrier(build, *(numbers or (0, None)))
         return
-    if numbers and list(numbers) != [0, build.threads // build.ctas]:
+    if numbers and list(numbers) != [0, build.threads]:
         raise SimulationError("a named barrier, or one for part of the CTA, is not interpreted")
     _order_cta(build)
 
@@ -92,28 +89,8 @@ def _warp_sync(build: Builder, op: ir.Operation) -> None:
     build.emit(step)
 
 
-def _cluster_arrive(build: Builder, op: ir.Operation) -> None:
-    build.cluster_barriers += 1
-    relaxed = op.name.endswith(".relaxed") and not build.released
-    build.released = False
-    build.emit(lambda machine: machine.memory.arrive(relaxed))
-
-
-def _cluster_wait(build: Builder, op: ir.Operation) -> None:
-    build.emit(lambda machine: machine.memory.wait())
-
-
-def _mapa(build: Builder, op: ir.Operation) -> Tree:
-    address, rank = (build.scalar(tree) for tree in build.operands(op))
-    d = build.new()
-
-    def step(machine: Machine) -> None:
-        machine.refuse_undefined(address, "the address")
-        machine.refuse_undefined(rank, "the number of a CTA")
-        machine.values[d] = machine.memory.far(machine.values[address], machine.values[rank])
-
-    build.emit(step)
-    return d
+def _nothing(build: Builder, op: ir.Operation) -> None:
+    """The handler of what orders nothing."""
 
 
 def _s_waitcnt(build: Builder, op: ir.Operation) -> None:
@@ -151,18 +128,12 @@ def _fence(build: Builder, op: ir.Operation) -> None:
 
 def _address(build: Builder, op: ir.Operation, operand: int) -> int:
     type_ = build.type_of(op.operands[operand])
-    if not isinstance(type_, Scalar) or type_.space not in _SHARED:
+    if not isinstance(type_, Scalar) or type_.space != 3:
         raise SimulationError("an access outside shared memory (address space 3) is not interpreted")
     if "ordering" in op.attributes and op.attributes["ordering"].value:
         raise SimulationError("an atomic access is not interpreted")
     build.released = build.arriving = build.waited = False
     return build.scalar(build.operands(op)[operand])
-
-
-def _is_far(build: Builder, address: ir.Value) -> bool:
-    """True if an address may be in another CTA's memory."""
-    type_ = build.type_of(address)
-    return isinstance(type_, Scalar) and type_.space == _CLUSTER
 
 
 def _access(build: Builder, op: ir.Operation, value: ir.Value, address: int) -> tuple[int, int, int, int]:
@@ -226,10 +197,9 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.barrier0": _cta_barrier,
     "nvvm.barrier": _cta_barrier,
     "nvvm.bar.warp.sync": _warp_sync,
-    "nvvm.cluster.arrive": _cluster_arrive,
-    "nvvm.cluster.arrive.relaxed": _cluster_arrive,
-    "nvvm.cluster.wait": _cluster_wait,
-    "nvvm.mapa": _mapa,
+    "nvvm.cluster.arrive": _nothing,
+    "nvvm.cluster.arrive.relaxed": _nothing,
+    "nvvm.cluster.wait": _nothing,
     "rocdl.barrier": _cta_barrier,
     "rocdl.s.waitcnt": _s_waitcnt,
     "rocdl.s.barrier": _s_barrier,

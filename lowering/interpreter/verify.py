@@ -10,7 +10,6 @@ the comparison is exact, however narrow the element.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,7 +65,7 @@ def verify_conversion(
     target: Target,
     num_warps: int,
     shared_bytes: int | None = 0,
-    ctas: Sequence[int] = (0,),
+    cta: int = 0,
     *,
     kernel: str | None = None,
     sink: str | None = None,
@@ -76,21 +75,17 @@ def verify_conversion(
 
     Requires: both layouts map register, lane, warp (and block) onto the same tensor; the function takes a
     struct of one field per source register and returns one of one field per destination register.
-    Ensures: deterministic; every copy of an element is fed and checked in the CTAs of these numbers, which run
-    together.
+    Ensures: deterministic; every copy of an element is fed and checked in this CTA of the cluster.
 
     Raises SimulationError if the function cannot be run, ValueError if the layouts do not fit.
     """
     if src.out_dims != dst.out_dims:
         raise ValueError(f"source covers {src.out_dims}, destination covers {dst.out_dims}")
-    fed, expected = (
-        np.concatenate([held_elements(side, target.lanes, num_warps, cta) for cta in ctas], axis=1)
-        for side in (src, dst)
-    )
+    fed, expected = (held_elements(side, target.lanes, num_warps, cta) for side in (src, dst))
     size = int(np.prod([size for _, size in src.out_dims], dtype=np.int64))
     patterns = element_patterns(size, element.bits)
     given = [list(patterns[:, fed].swapaxes(0, 1))]
-    outcome = simulate_function(function_text, kernel, given, target, num_warps, shared_bytes, ctas=len(ctas))
+    outcome = simulate_function(function_text, kernel, given, target, num_warps, shared_bytes)
     return judge(outcome, expected, patterns, element.bits, sink)
 
 
@@ -103,16 +98,14 @@ def verify_in_cluster(
     num_warps: int,
     shared_bytes: int = 0,
 ) -> Verdict:
-    """`verify_conversion` in all CTAs of a cluster: together if elements cross CTAs, else one after the other.
+    """`verify_conversion` in all CTAs of a cluster, one after the other.
 
-    Ensures: `wrong` and `checked` are summed over all CTAs. `counts` are those of one CTA if the CTAs run one
-    after the other, else their sum.
+    Requires: no element crosses CTAs. Ensures: `wrong` and `checked` are summed over all CTAs; `counts` are
+    those of one.
     """
-    blocks = [_columns(side, BLOCK) for side in (src, dst)]
-    everyone = range(1 << len(blocks[0]))
     verdicts = [
-        verify_conversion(function_text, src, dst, element, target, num_warps, shared_bytes, ctas)
-        for ctas in ([(cta,) for cta in everyone] if blocks[0] == blocks[1] else [everyone])
+        verify_conversion(function_text, src, dst, element, target, num_warps, shared_bytes, cta)
+        for cta in range(1 << len(_columns(src, BLOCK)))
     ]
     return Verdict(
         sum(verdict.checked for verdict in verdicts),
