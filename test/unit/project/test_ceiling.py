@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 51_210),
-    "lines of tests": (lambda: lines("test"), 43_460),
-    "words of documents": (words, 28_990),
+    "lines of source": (lambda: lines(*SOURCE), 50_290),
+    "lines of tests": (lambda: lines("test"), 43_010),
+    "words of documents": (words, 28_940),
     "fields of Policy": (lambda: len(thresholds()), 18),
 }
 
