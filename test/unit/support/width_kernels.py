@@ -61,6 +61,14 @@ def sums(X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.const
 
 
 @triton.jit
+def turned(X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.constexpr, STRIDE: tl.constexpr):
+    """A row of blocks of K, read by an index that is taken apart."""
+    i = tl.program_id(0) * ROWS * K + tl.arange(0, ROWS * K)
+    x = tl.load(X + (i // K) * stride + i % K, mask=i < rows if MASK else None)
+    tl.store(Y + tl.reshape(i, (K, ROWS)), tl.reshape(x, (K, ROWS)))
+
+
+@triton.jit
 def taken_apart(
     X, Y, rows, stride, K: tl.constexpr, ROWS: tl.constexpr, MASK: tl.constexpr, STRIDE: tl.constexpr
 ):
