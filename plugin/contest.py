@@ -32,6 +32,7 @@ from triton_linear.contests.revisits import Revisits
 from triton_linear.contests.workers import Workers
 from triton_linear.decisions import NO_DECISIONS, NONE
 from triton_linear.dialect import store
+from triton_linear.fallback import check_table
 from triton_linear.gpus import gpu_names
 from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting
@@ -81,10 +82,13 @@ class Contests:
         """Begin the contest of a kernel, now or when ours is compiled.
 
         kernel: stock Triton's `CompiledKernel`, which is in that place. options: those of its backend. units:
-        the arguments that are 1 in each launch from that place."""
+        the arguments that are 1 in each launch from that place. Raises UnknownTarget for a GPU without a table.
+        """
         if setting.options.leaves_out(kernel.name) or FIRST not in kernel.asm:
             return
-        clock = self._clocks(kernel.metadata.target.backend)
+        gpu = kernel.metadata.target
+        check_table(f"{gpu.backend}:{gpu.arch}")
+        clock = self._clocks(gpu.backend)
         if clock is None or not _loads(kernel):
             return
         with suppress(OSError):  # the launch that takes part says what fails

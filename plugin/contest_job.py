@@ -20,6 +20,7 @@ from triton_linear.dialect import store
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.environment import VARIABLE
+from triton_linear.fallback import check_table
 from triton_linear.report import Report
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import NO_UNITS, UnitArguments
@@ -319,7 +320,9 @@ def _parsed(text: str) -> Any:
 
 def is_decided(kernel: Any, setting: Setting) -> bool:
     """True if there is a decision for a kernel of stock Triton's (`CompiledKernel`): it has no contest.
-    One that names a variant of another version of this package is none."""
+    One that names a variant of another version of this package is none.
+
+    Raises UnknownTarget for a GPU without a table."""
     from triton.compiler.compiler import make_backend
 
     if not setting.decisions or FIRST not in kernel.asm:
@@ -328,6 +331,7 @@ def is_decided(kernel: Any, setting: Setting) -> bool:
     facts = kernel.metadata._asdict().items()
     metadata = {name: tuple(value) if isinstance(value, list) else value for name, value in facts}
     target = target_name(make_backend(metadata["target"]), kernel.metadata)
+    check_table(target)  # what such a GPU has, may not be parsed
     text = _parsed(kernel.asm[FIRST]).str_nodebug()
     key = kernel_digest(text, metadata)
     return setting.decisions.variant(key, target, ptxas_version(target)) in VARIANTS

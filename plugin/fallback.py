@@ -20,6 +20,14 @@ class UnknownTarget(ValueError):
     """This package has no table for the target GPU, or cannot read its encodings."""
 
 
+def check_table(target: str) -> None:
+    """Raise UnknownTarget for a GPU that this package has no table for. target: Triton's name of it."""
+    from triton_linear.lowering.target.table import GPUS
+
+    if target not in GPUS:
+        raise UnknownTarget(f"no table for {target}; known: {', '.join(GPUS)}")
+
+
 def without_room() -> AbstractContextManager[None]:
     """Within the block, exhausted memory or stack ends the block and is not raised, so the compile goes on."""
     return suppress(MemoryError, RecursionError)

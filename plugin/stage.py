@@ -302,11 +302,8 @@ class LLIRStage:
         from triton_linear.dialect import libtriton
         from triton_linear.lowering.target import targets
 
-        try:
-            target = targets.target(self.target())
-        except ValueError as error:
-            names = ", ".join(targets.TARGETS)
-            raise UnknownTarget(f"no table for {self._target}; known: {names}") from error
+        fallback.check_table(self._target)
+        target = targets.target(self.target())
         entry = None
         if self.options.cache and not self.options.passes:
             with record.working("to MLIR"):

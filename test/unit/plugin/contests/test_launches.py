@@ -23,6 +23,8 @@ from triton import Config, autotune, knobs
 
 import triton_linear
 from triton_linear import contest_job, hook
+from triton_linear.lowering.target import table
+from triton_linear.report import FallbackWarning
 from triton_linear.setting import Options
 
 __all__ = ["gpu", "installed"]
@@ -301,6 +303,18 @@ def test_without_ttgir_there_is_no_contest(gpu: LaunchingDriver, monkeypatch: py
     jobs = kept_jobs(monkeypatch, gpu)
     launch()
     assert len(gpu.launched) == 1 and jobs == []
+
+
+def test_on_a_gpu_without_a_table_there_is_no_contest(
+    gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(vars(table), "GPUS", {})
+    jobs = kept_jobs(monkeypatch, gpu)
+    triton_linear.install(wait=False, strict=False)
+    with pytest.warns(FallbackWarning, match="stock Triton: no table for cuda:90") as caught:
+        launch()
+        launch(doubled)
+    assert len(gpu.launched) == 2 and len(caught) == 1 and jobs == []
 
 
 def test_the_winner_has_what_stages_before_made(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
