@@ -210,7 +210,7 @@ def _homes(
     others = program.buffer_bytes()
     if sparing:
         budget = min(budget, scratch.least(everybody, others))
-    kept, budget = scratch.arranged(everybody, others, budget, limits.SCRATCH_PIECES, target.small_scratch)
+    kept, budget = scratch.arranged(everybody, others, budget, limits.SCRATCH_PIECES, limits.SMALL_SCRATCH)
     return {use.start: home for use, home in zip(everybody, kept, strict=True) if use.start in uses}, budget
 
 
@@ -246,7 +246,7 @@ def _homes_in_regions(
     warps = num_warps + max((region.warps for region in regions if region is not None), default=0)
     budget = 0 if sparing else target.shared_budget(warps, words, program.bytes_across_regions(num_ctas))
     homes = scratch.in_regions(
-        list(groups.values()), others, budget, limits.SCRATCH_PIECES, target.small_scratch
+        list(groups.values()), others, budget, limits.SCRATCH_PIECES, limits.SMALL_SCRATCH
     )
     return {n: home for n, home in homes.items() if n in uses}, budget
 

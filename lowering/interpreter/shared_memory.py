@@ -31,6 +31,7 @@ from triton_linear.lowering.interpreter.program import (
     scalar_mask,
     text_of,
 )
+from triton_linear.lowering.target.phases import WIDEST
 
 _ACQUIRE: Final = {4, 6, 7}
 _RELEASE: Final = {5, 6, 7}
@@ -151,7 +152,7 @@ def _access(build: Builder, op: ir.Operation, value: ir.Value, address: int) -> 
     if width & (width - 1):
         raise SimulationError(f"an access of {width} bytes is not interpreted")
     alignment = op.attributes["alignment"].value if "alignment" in op.attributes else width
-    piece = min(width, alignment, build.target.max_access_bytes)
+    piece = min(width, alignment, WIDEST)
     build.granule = min(build.granule, element, piece)
     if alignment > piece:
         build.emit(lambda machine: machine.memory.check_promise(machine.values[address], alignment))

@@ -31,7 +31,7 @@ class Work:
         """Clocks on a multiprocessor with enough other warps: of the pipes together, and of barriers."""
         memory = self.wavefronts * table.wavefront + self.shuffles * table.shuffle
         pipes = table.clocks(memory, self.alu, self.beside)
-        return pipes + self.barriers * table.cta_barrier + self.warp_barriers * table.warp_barrier
+        return pipes + self.barriers * table.cta_barrier
 
     def latency(self, table: InstructionCosts, warps: int) -> float:
         """Clocks to the result, if a CTA of `warps` warps is alone on a multiprocessor.

@@ -24,7 +24,7 @@ from triton_linear.lowering.plan.plans import Cost
 from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between
 from triton_linear.lowering.target.lanes import SWAP, native_exchanges
-from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.phases import LOAD, STORE, WIDEST
 from triton_linear.lowering.target.targets import Target
 
 _QUAD_BITS, _ROW_BITS = 2, 4
@@ -180,7 +180,7 @@ class Bounds:
         related = relation(source, target, bool(self.target.lane_instructions))
         joined = self.joined.get(target)
         if joined is None:
-            pairs = self.target.service(LOAD, self.target.max_access_bytes).pairs
+            pairs = self.target.service(LOAD, WIDEST).pairs
             joined = any(not f2.multiply_vector(target.hardware.lane, pair) for pair in pairs)
             self.joined[target] = joined
         key = related, target.held, joined, len(source.hardware.warp), len(source.hardware.block)
@@ -264,7 +264,7 @@ def _shared(sides: tuple[float, float], warps: int, target: Target, meets: bool,
         max(1.0, side * 4 * target.lanes / target.most_bytes(kind))
         for kind, side in ((STORE, stored), (LOAD, loaded / 2 if joined else loaded))
     )
-    accesses = sum(max(1.0, side * 4 / target.max_access_bytes) for side in sides)
+    accesses = sum(max(1.0, side * 4 / WIDEST) for side in sides)
     barriers = int(meets)
     work = Work(
         wavefronts=wavefronts, rounds=1, accesses=accesses, warp_barriers=1 - barriers, barriers=barriers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.swizzle import Columns, Side, Swizzle, optimal_swizzle
-from triton_linear.lowering.target.phases import LOAD, STORE
+from triton_linear.lowering.target.phases import BANK_BYTES, LOAD, STORE, WIDEST
 from triton_linear.lowering.target.targets import Target
 
 
@@ -90,7 +90,7 @@ class ExchangeLimits:
     @property
     def widest(self) -> int:
         """Address bits within the widest vector, in elements."""
-        return (self.target.max_access_bytes // self.element_bytes).bit_length() - 1
+        return (WIDEST // self.element_bytes).bit_length() - 1
 
     def avoids_loads_of(self, vector_bits: int) -> bool:
         """True if the target avoids loads of 2^`vector_bits` elements."""
@@ -122,7 +122,7 @@ def place(exchange: Exchange, limits: ExchangeLimits) -> Placement:
             return there
     free = shared_registers(exchange)
     # Columns that rounds need are not used for vectors, except within the word of a bank.
-    word = max(1, limits.target.bank_bytes // limits.element_bytes).bit_length() - 1
+    word = max(1, BANK_BYTES // limits.element_bytes).bit_length() - 1
     wide = min(len(free), max(word, min(limits.widest, len(free) - limits.excess(exchange))))
     rounds = limits.rounds(exchange, free[wide:])
     for store, load in _attempts(exchange, free[:wide], limits):
@@ -208,7 +208,7 @@ def _placed(
     if len(load) > len(store):
         first, second = second, first
     rest = f2.extend((*low, *rounds), (*first, *second, *exchange.store_register))
-    word_bits = max(1, target.bank_bytes // element_bytes).bit_length() - 1
+    word_bits = max(1, BANK_BYTES // element_bytes).bit_length() - 1
     swizzle = optimal_swizzle(
         rounds,
         rest,
@@ -233,7 +233,7 @@ def _side(kind: str, vector: Columns, exchange: Exchange, element_bytes: int, ta
     lanes = exchange.load_lane if kind == LOAD else exchange.store_lane
     # What loads need here, the loads of the reverse need where this stores.
     service = target.service(LOAD if target.serves_alike else kind, element_bytes << len(vector)).of(lanes)
-    banks = service.banks * target.bank_bytes // max(target.bank_bytes, element_bytes)
+    banks = service.banks * BANK_BYTES // max(BANK_BYTES, element_bytes)
     return Side(vector, service.columns(lanes), banks.bit_length() - 1)
 
 

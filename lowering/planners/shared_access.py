@@ -18,7 +18,7 @@ from dataclasses import field
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.planners.transposing import FORMS
-from triton_linear.lowering.target.phases import LOAD, STORE, Service
+from triton_linear.lowering.target.phases import BANK_BYTES, LOAD, STORE, WIDEST, Service
 from triton_linear.lowering.target.targets import Target
 
 _ROW_BYTES = 16
@@ -28,8 +28,8 @@ _WORD = 4
 
 def _by_bank(addresses: Iterable[int], width: int, service: Service, target: Target) -> dict[int, int]:
     """How many different words lanes that are served together access in each bank, `width` bytes each."""
-    words = range(max(1, width // target.bank_bytes))
-    accessed = {address // target.bank_bytes + word for address in addresses for word in words}
+    words = range(max(1, width // BANK_BYTES))
+    accessed = {address // BANK_BYTES + word for address in addresses for word in words}
     return Counter(word % service.banks for word in sorted(accessed))
 
 
@@ -40,10 +40,10 @@ def _phases(addresses: Sequence[int], service: Service) -> Iterator[tuple[int, .
         yield tuple(sorted(order[start : start + service.count]))
 
 
-def conflicts(lanes: Sequence[int], size: int, bank_count: int, bank_bytes: int) -> int:
+def conflicts(lanes: Sequence[int], size: int, banks: int) -> int:
     """Accesses to the busiest bank, by lanes that access `size` bytes each at the sums of these offsets."""
     # The order of the offsets has no effect: sorting makes the cache hit more often.
-    return _sorted_conflicts(tuple(sorted(lanes)), size, bank_count, bank_bytes)
+    return _sorted_conflicts(tuple(sorted(lanes)), size, banks)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Kind:
         together = [f2.multiply_vector(lanes, lane) for lane in service.lanes]
         accesses = 1 << (_rank(registers) - (size // self.element_bytes).bit_length() + 1)
         plain = accesses * max(1, (1 << self.lane_bits) // service.count)
-        plain *= conflicts(together, size, service.banks, self.target.bank_bytes)
+        plain *= conflicts(together, size, service.banks)
         by_matrices = self.by_matrices(registers, lanes)
         return plain if by_matrices is None else min(plain, by_matrices)
 
@@ -126,7 +126,7 @@ class _MatrixInstruction:
     def wavefronts(self, target: Target, rows: Sequence[int], outer: Sequence[int]) -> int:
         """Wavefronts of a warp; `rows` and `outer` as `rows_of` gives them."""
         together = [f2.multiply_vector(rows, sum_) for sum_ in self.together]
-        factor = conflicts(together, self.row_bytes, self.banks, target.bank_bytes)
+        factor = conflicts(together, self.row_bytes, self.banks)
         return (self.phases << f2.rank(outer)) * factor
 
 
@@ -180,11 +180,11 @@ _rank = functools.lru_cache(maxsize=4096)(f2.rank)
 
 
 @functools.lru_cache(maxsize=4096)
-def _sorted_conflicts(lanes: tuple[int, ...], size: int, bank_count: int, bank_bytes: int) -> int:
-    inside = [1 << bit for bit in range((size // bank_bytes).bit_length() - 1)]
-    words = [offset // bank_bytes for offset in lanes]
-    banks = [word % bank_count for word in words]
-    return 1 << (f2.rank([*words, *inside]) - f2.rank([*banks, *inside]))
+def _sorted_conflicts(lanes: tuple[int, ...], size: int, banks: int) -> int:
+    inside = [1 << bit for bit in range((size // BANK_BYTES).bit_length() - 1)]
+    words = [offset // BANK_BYTES for offset in lanes]
+    reached = [word % banks for word in words]
+    return 1 << (f2.rank([*words, *inside]) - f2.rank([*reached, *inside]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +228,13 @@ def touches(
 
     Requires: `places` has the byte address of each element, for each register and lane.
     Ensures: registers with the same addresses are moved once; vectors have a power of two elements, at most
-    `target.max_access_bytes`, and are aligned in every lane. Matrix instructions are not considered.
+    `WIDEST`, and are aligned in every lane. Matrix instructions are not considered.
     """
     found: list[Touch] = []
     held = {tuple(places[register]): register for register in reversed(range(len(places)))}
     left = sorted(held.values())
     while left:
-        vector = _vector(places, left, element_bytes, target.max_access_bytes)
+        vector = _vector(places, left, element_bytes, WIDEST)
         left = [register for register in left if register not in vector]
         found.append(_touch(places[vector[0]], tuple(vector), element_bytes, target, kind))
     return tuple(found)

@@ -26,6 +26,7 @@ from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import MemorySide, SharedPlan
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.prove.words import Refuted, Word, packed, run_words, words_at
+from triton_linear.lowering.target.phases import WIDEST
 from triton_linear.lowering.target.targets import Target
 
 _ROW, _READ, _WORD, _HALF = 16, 8, 4, 2
@@ -165,7 +166,7 @@ def _addresses(plan: SharedPlan, side: MemorySide, name: str, threads: Threads, 
         covered = aligned = side.access_bytes
     else:
         covered = aligned = width
-        if width != side.access_bytes or width & (width - 1) or width > target.max_access_bytes:
+        if width != side.access_bytes or width & (width - 1) or width > WIDEST:
             raise Refuted(f"no {name} moves {side.slots} elements of {size} bytes as {side.access_bytes} bytes")
     reached = 0
     for address in (*columns, *(access.offset for accesses in side.rounds for access in accesses)):

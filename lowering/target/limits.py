@@ -32,5 +32,8 @@ registers are 1,020 bytes."""
 EXCHANGE_PERMUTES: Final = 3
 """The search for an exchange of lanes with registers before or after shared memory ends with one that takes at
 most so many permutes for each shuffle, and one for each word."""
+SMALL_SCRATCH: Final = 1024
+"""Bytes of scratch outside loops that keep their place until the next exchange is done, which saves a barrier:
+as many as NVIDIA GPUs reserve for a CTA."""
 SCRATCH_PIECES: Final = 64
 """A kernel with more exchanges gets the simplest arrangement of scratch, and no other is tried."""

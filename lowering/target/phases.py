@@ -25,11 +25,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 
 LOAD, STORE = "load", "store"
+BANK_BYTES: Final = 4
+"""Bytes that a bank gives in a wavefront."""
+WIDEST: Final = 16
+"""Bytes of the widest access of a lane."""
 
 
 @dataclass(frozen=True, slots=True)

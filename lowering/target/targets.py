@@ -37,7 +37,7 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target import memory, phases, tiles
 from triton_linear.lowering.target.clocks import H200
 from triton_linear.lowering.target.memory import MemoryCosts
-from triton_linear.lowering.target.phases import LOAD, STORE, Service, Services
+from triton_linear.lowering.target.phases import BANK_BYTES, LOAD, STORE, WIDEST, Service, Services
 from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED, Policy
 from triton_linear.lowering.target.table import GPUS, Gpu
 
@@ -63,7 +63,6 @@ class InstructionCosts:
     shuffle: float
     alu: float
     wavefront: float
-    warp_barrier: float
     cta_barrier: float
     lone_shuffle: float
     lone_alu: float
@@ -112,8 +111,6 @@ class Target:
     """The GPU on which the costs of this target were measured. Empty if they are published, derived or another
     GPU's."""
     banks: int = 32
-    bank_bytes: int = 4
-    max_access_bytes: int = 16
     load_matrix: tuple[str, ...] = ()
     store_matrix: tuple[str, ...] = ()
     """Names of matrix instructions that load and store, from `transposing.FORMS`."""
@@ -137,9 +134,6 @@ class Target:
     """Registers of 32 bits that a multiprocessor has."""
     reserved_shared_bytes: int = 0
     """Shared memory that a CTA is charged beyond what it asks for."""
-    small_scratch: int = 1024
-    """Bytes of scratch outside loops that keep their place until the next exchange is done, which saves a
-    barrier: as many as NVIDIA GPUs reserve for a CTA."""
     vector_words: int = 1
     """Words of two elements of 16 bits that are packed in one LLVM vector. Triton optimises without a target on
     NVIDIA GPUs, so LLVM makes two additions of halves one instruction only where it finds those of 128 bits
@@ -178,11 +172,11 @@ class Target:
     @property
     def wavefront_bytes(self) -> int:
         """The most bytes of one wavefront: one word of every bank."""
-        return self.banks * self.bank_bytes
+        return self.banks * BANK_BYTES
 
     def most_bytes(self, kind: str) -> int:
         """Bytes of one wavefront of the widest loads or stores (`kind`)."""
-        return self.service(kind, self.max_access_bytes).banks * self.bank_bytes
+        return self.service(kind, WIDEST).banks * BANK_BYTES
 
     def scratch_limit(self, warps: int) -> int:
         """Bytes of scratch that a CTA of `warps` warps may take, if nothing else is known.
@@ -230,15 +224,10 @@ def with_policy(gpu: Target, **thresholds: Any) -> Target:
 
 def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[str, float]:
     """The costs that bench/calibrate.py measures, from its (busy, alone, chain) of each instruction."""
-    without_barrier, with_barrier = (
-        "st.shared.b32 + ld.shared.b32",
-        "st.shared.b32 + bar.warp.sync + ld.shared.b32",
-    )
     return {
         "shuffle": round(clocks["shfl.bfly"][0], 2),
         "alu": round((clocks["prmt"][0] + clocks["selp"][0]) / 2, 2),
         "wavefront": round((clocks["ld.shared.v4.b32"][0] + clocks["st.shared.v4.b32"][0]) / 8, 2),
-        "warp_barrier": round(max(0.0, clocks[with_barrier][0] - clocks[without_barrier][0]), 2),
         "lone_shuffle": round(clocks["shfl.bfly"][1], 1),
         "lone_alu": round(clocks["prmt"][1], 2),
     }
@@ -261,7 +250,6 @@ _AMD = InstructionCosts(
     shuffle=2.0,
     alu=1.0,
     wavefront=1.0,
-    warp_barrier=0.0,
     cta_barrier=4.0,
     lone_shuffle=8.0,
     lone_alu=4.0,

@@ -101,8 +101,8 @@ class LocalAccess:
             self._offsets[basis] = flipped
         return flipped
 
-    def bytes_at_once(self, layout: LinearLayout, most: int = VECTOR) -> int:
-        """How many bytes a thread accesses with one instruction, at most `most`.
+    def bytes_at_once(self, layout: LinearLayout) -> int:
+        """How many bytes a thread accesses with one instruction.
 
         If registers also move within a vector, as with swizzles of less than 16 bytes, LLVM may join more
         accesses than this counts.
@@ -111,7 +111,11 @@ class LocalAccess:
         others: list[int] = []
         for name, vectors in layout.bases:
             (registers if name == REGISTER else others).extend(map(self.offset, vectors))
-        width = self.width_of(registers, others, most)
+        width = self.element_bytes
+        while width < VECTOR and width in registers:
+            if any(offset & width for offset in (*registers, *others) if offset != width):
+                break
+            width *= 2
         if self.copied is not None:
             leading = [basis for basis in dict(layout.bases)[REGISTER] if any(basis)]
             width = min(width, self.element_bytes << self.copied.vector_bits(leading))
@@ -138,18 +142,8 @@ class LocalAccess:
         bases = dict(layout.bases)
         registers = [o for o in map(self.offset, bases[REGISTER]) if o]
         lanes = [self.offset(basis) for basis in bases[LANE]]
-        size = self.bytes_at_once(layout, target.max_access_bytes)
+        size = self.bytes_at_once(layout)
         return self.kind(len(lanes), target).wavefronts(tuple(registers), size, lanes)
-
-    def width_of(self, registers: Sequence[int], others: Sequence[int], most: int) -> int:
-        """Bytes of one instruction, at most `most`, for registers and other bits (`others`) with these
-        offsets."""
-        width = self.element_bytes
-        while width < most and width in registers:
-            if any(offset & width for offset in (*registers, *others) if offset != width):
-                break
-            width *= 2
-        return width
 
     def kind(self, lane_bits: int, target: Target) -> Kind:
         """The kind of this access by a warp of 2^`lane_bits` lanes."""

@@ -66,7 +66,7 @@ def _figures(
     return AccessFigures(
         local.wavefronts(layout, target) * warps,
         local.fewest_of(layout, target) * warps,
-        local.bytes_at_once(layout, target.max_access_bytes),
+        local.bytes_at_once(layout),
     )
 
 

@@ -6,6 +6,7 @@ import colorsys
 from collections.abc import Callable
 
 from triton_linear.dialect.linear_layout import LANE
+from triton_linear.lowering.target.phases import BANK_BYTES
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.view.memory import Memory, is_drawn
 from triton_linear.tools.view.places import LaneRun, is_distributed
@@ -27,7 +28,7 @@ def painter(subject: Subject, target: Target) -> Callable[[LaneRun], str]:
         return lambda run: thread_colour(run.owner[1], run.owner[2], lanes) if run.owner else NO_OWNER
     if not is_drawn(subject):
         return lambda run: NO_OWNER if run.number is None else bank_colour(run.number, target.banks)
-    banks = (Memory(subject, target).addresses // target.bank_bytes).tolist()
+    banks = (Memory(subject, target).addresses // BANK_BYTES).tolist()
     return lambda run: NO_OWNER if run.number is None else bank_colour(banks[run.number], target.banks)
 
 

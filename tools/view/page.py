@@ -10,6 +10,7 @@ from typing import Any
 
 from triton_linear.dialect.linear_layout import LANE, WARP
 from triton_linear.lowering.planners.shared_access import Touch
+from triton_linear.lowering.target.phases import BANK_BYTES
 from triton_linear.lowering.target.targets import Target
 from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
@@ -62,7 +63,7 @@ def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[st
                 if is_distributed(registers.layout) and registers.layout.out_dims == layout.out_dims:
                     touches += [_touch_record(touch) for touch in memory.touches(registers.layout)]
         layouts.append(record)
-    machine = {"name": target.name, "banks": target.banks, "bankBytes": target.bank_bytes}
+    machine = {"name": target.name, "banks": target.banks, "bankBytes": BANK_BYTES}
     return {"layouts": layouts, "target": machine, "plan": plan, "touches": touches}
 
 

@@ -126,5 +126,5 @@ def test_constants_come_from_the_figures() -> None:
     times["prmt"] = {"busy": 5.0, "alone": 2.0}
     costs = calibrate.constants(times)
     assert (costs.shuffle, costs.alu, costs.wavefront) == (1.25, 4.5, 1.0)
-    assert (costs.lone_shuffle, costs.lone_alu, costs.warp_barrier) == (9.0, 2.0, 0.0)
+    assert (costs.lone_shuffle, costs.lone_alu) == (9.0, 2.0)
     assert costs.cta_barrier == targets.target("cuda:90").costs.cta_barrier

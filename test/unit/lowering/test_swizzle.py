@@ -11,6 +11,7 @@ import pytest
 from triton_linear.dialect import f2
 from triton_linear.lowering.planners.placement import Exchange, ExchangeLimits, place
 from triton_linear.lowering.planners.swizzle import Columns, Side, optimal_swizzle
+from triton_linear.lowering.target.phases import WIDEST
 from triton_linear.lowering.target.targets import target
 
 DIMS = 4
@@ -77,7 +78,7 @@ def test_where_conflicts_cannot_be_avoided_other_vectors_are_taken(name: str) ->
     lanes = tuple(4 << bit for bit in range(6))
     loading = (*lanes[:5], 1)
     exchange = Exchange(words, lanes, (), (2, lanes[5]), loading, ())
-    bits = gpu.max_access_bytes // 4
+    bits = WIDEST // 4
     wide = Side(words, gpu.service("store", 4 * bits).columns(lanes), 5)
     narrow = Side((), gpu.service("load", 4).columns(loading), 5)
     rest = f2.extend(words, (*lanes, *loading))

@@ -17,7 +17,7 @@ TABLE = target("cuda:90").costs
         (Work(wavefronts=8), 8 * TABLE.wavefront),
         (Work(shuffles=8), 8 * TABLE.shuffle),
         (Work(alu=8), 8 * TABLE.alu),
-        (Work(barriers=1, warp_barriers=1), TABLE.cta_barrier + TABLE.warp_barrier),
+        (Work(barriers=1, warp_barriers=1), TABLE.cta_barrier),
     ],
 )
 def test_one_pipe_takes_what_its_instructions_take(work: Work, clocks: float) -> None:
@@ -46,4 +46,4 @@ def test_more_warps_share_the_memory_pipe_and_not_the_others() -> None:
 def test_a_mean_of_wavefronts_is_rounded_up_in_the_counts_alone() -> None:
     found = Work(wavefronts=2.25, barriers=1, warp_barriers=2).cost(TABLE, 4, scratch_bytes=64)
     assert (found.wavefronts, found.barriers, found.scratch_bytes) == (3, 3, 64)
-    assert found.clocks < 3 * TABLE.wavefront + TABLE.cta_barrier + 2 * TABLE.warp_barrier
+    assert found.clocks < 3 * TABLE.wavefront + TABLE.cta_barrier
