@@ -75,7 +75,7 @@ class Kind:
             if matrices.suit(lanes):
                 rows = matrices.rows_of(registers, lanes)
                 if rows is not None:
-                    return matrices.wavefronts(self.target, *rows)
+                    return matrices.wavefronts(*rows)
         return None
 
     def wavefronts(self, registers: tuple[int, ...], size: int, lanes: Sequence[int]) -> int:
@@ -123,7 +123,7 @@ class _MatrixInstruction:
         outer = [offset for offset in registers[self.leading :] if offset not in self.word]
         return None if any(offset % self.row_bytes for offset in (*rows, *outer)) else (rows, outer)
 
-    def wavefronts(self, target: Target, rows: Sequence[int], outer: Sequence[int]) -> int:
+    def wavefronts(self, rows: Sequence[int], outer: Sequence[int]) -> int:
         """Wavefronts of a warp; `rows` and `outer` as `rows_of` gives them."""
         together = [f2.multiply_vector(rows, sum_) for sum_ in self.together]
         factor = conflicts(together, self.row_bytes, self.banks)

@@ -219,7 +219,7 @@ class _Builder(Draft):
             self._require_operand(op, index, group)
         operands = list(op.operands)
         mask = operands[1] if len(operands) > 1 else None
-        self._access(op, group, mask, kind, frequency, is_store=False)
+        self._access(op, group, mask, frequency, is_store=False)
 
     def _store(self, op: OpNode, frequency: float) -> None:
         kind = op.operands[1].kind
@@ -231,7 +231,7 @@ class _Builder(Draft):
             self._require_operand(op, index, group)
         operands = list(op.operands)
         mask = operands[2] if len(operands) > 2 else None
-        self._access(op, group, mask, kind, frequency, is_store=True)
+        self._access(op, group, mask, frequency, is_store=True)
 
     def _local(self, op: OpNode, frequency: float) -> bool:
         """Add an access to shared or tensor memory; False if this package does not model the access."""
@@ -286,7 +286,7 @@ class _Builder(Draft):
         return True
 
     def _access(
-        self, op: OpNode, group: Group, mask: ValueNode | None, kind: Kind, frequency: float, is_store: bool
+        self, op: OpNode, group: Group, mask: ValueNode | None, frequency: float, is_store: bool
     ) -> None:
         access = self._global_side(op, mask, is_store)
         group = group.find()

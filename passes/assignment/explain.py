@@ -34,7 +34,7 @@ def explain(scope: Scope, graph: Graph, assignment: Assignment, pays: bool) -> N
         f"(a clock outside memory counts {assignment.weight:.2f}; "
         f"{len(graph.groups)} groups, {len(graph.edges)} edges, {assignment.planned} conversions planned; "
         f"{exact})",
-        by_line(shares(graph, assignment)),
+        by_line(shares(assignment)),
     )
     for number, group in enumerate(graph.groups):
         priced = assignment.candidates[group]
@@ -63,7 +63,7 @@ class Share:
     other: float
 
 
-def shares(graph: Graph, assignment: Assignment) -> Iterator[Share]:
+def shares(assignment: Assignment) -> Iterator[Share]:
     """All changes of cost. Ensures: their sums of memory and other clocks are `after` minus `before`."""
     for group, choice in assignment.chosen.items():
         priced = assignment.candidates[group]

@@ -65,11 +65,11 @@ def _derive(value: Value, reduction: Operation, known: dict[Value, Known]) -> Kn
         if op.name == names.REDUCE and operands:
             _check_reduced(op, operands, reduction)
         for index, result in enumerate(op.results):
-            known[result] = _derive_result(op, index, operands, reduction)
+            known[result] = _derive_result(op, index, operands)
     return known[value]
 
 
-def _derive_result(op: Operation, index: int, operands: list[Known], reduction: Operation) -> Known:
+def _derive_result(op: Operation, index: int, operands: list[Known]) -> Known:
     """What result `index` of an operation holds, from what its operands hold."""
     if not operands:
         raise NotEquivalent(f"'{op.name}' is no step of a reduction")

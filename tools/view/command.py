@@ -120,7 +120,7 @@ def _sections(
         layout, paint = subject.layout, painter(subject, target)
         found = []
         if view in (None, "tensor"):
-            body = texts.tensor_text(layout, paint, most, size)
+            body = texts.tensor_text(layout, paint, size)
             found.append([Text("tensor: who holds each element"), *body])
         if view in (None, "hardware") and is_distributed(layout):
             body = texts.hardware_text(layout, paint, lanes)

@@ -79,7 +79,7 @@ def is_distributed(layout: LinearLayout) -> bool:
     return layout.in_dim_names == (REGISTER, LANE, WARP, BLOCK)
 
 
-def owner_of(layout: LinearLayout, index: Sequence[int]) -> tuple[tuple[int, ...], int]:
+def owner_of(index: Sequence[int]) -> tuple[tuple[int, ...], int]:
     """The owner of an input, as block, warp and lane, and the number of the element within the owner."""
     return tuple(index[:0:-1]), index[0]
 
@@ -166,7 +166,7 @@ def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Ite
 
 def _held(layout: LinearLayout, indices: Sequence[tuple[int, ...]]) -> Cell:
     """The cell of an element that these inputs hold."""
-    found = [owner_of(layout, index) for index in indices]
+    found = [owner_of(index) for index in indices]
     names = tuple(name_of(layout, owner) for owner, _ in found)
     numbers = tuple(number for _, number in found)
     return Cell(names, numbers, found[0][0], numbers[0]) if found else Cell()

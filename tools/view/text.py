@@ -74,7 +74,7 @@ def text_tile(layouts: Sequence[LinearLayout], most_rows: int = MOST_ROWS) -> Si
     return tile_of(layouts, fits)
 
 
-def tensor_text(layout: LinearLayout, paint: Paint, most_rows: int, tile: Sequence[int]) -> Iterator[Text]:
+def tensor_text(layout: LinearLayout, paint: Paint, tile: Sequence[int]) -> Iterator[Text]:
     """The holders of each element of a tile, and how other tiles differ. `T5:2` is register 2 of thread 5,
     `T5:0-3` are its registers 0 to 3 for consecutive elements. `|` separates two holders of copies; ` x4`
     follows the first of four holders.

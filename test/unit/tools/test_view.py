@@ -77,7 +77,7 @@ def test_every_point_is_where_the_layout_has_it(kind: str) -> None:
 
 def tensor(layout: LinearLayout, rows: int = 32, tile: tuple[int, ...] | None = None) -> str:
     """The tensor view."""
-    return plain(tensor_text(layout, lambda run: "#ffffff", rows, tile or text_tile([layout], rows)))
+    return plain(tensor_text(layout, lambda run: "#ffffff", tile or text_tile([layout], rows)))
 
 
 def plain(lines: Iterator[Text]) -> str:

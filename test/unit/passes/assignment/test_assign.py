@@ -179,7 +179,7 @@ def test_what_is_saved_is_shared_out_among_the_lines(path: Path) -> None:
     root = upstream(path)
     graph, costs = build(operations(root.operation), CUDA), AssignmentCosts(Situation.on(CUDA), warps_of(root))
     assignment = assign(graph, costs)
-    found = list(shares(graph, assignment))
+    found = list(shares(assignment))
     memory = assignment.after.memory - assignment.before.memory
     other = assignment.after.other - assignment.before.other
     assert sum(share.memory for share in found) == pytest.approx(memory, abs=1e-6, rel=1e-12)
