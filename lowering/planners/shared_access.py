@@ -26,7 +26,7 @@ _LANE_BITS = 5
 _WORD = 4
 
 
-def _by_bank(addresses: Iterable[int], width: int, service: Service, target: Target) -> dict[int, int]:
+def _by_bank(addresses: Iterable[int], width: int, service: Service) -> dict[int, int]:
     """How many different words lanes that are served together access in each bank, `width` bytes each."""
     words = range(max(1, width // BANK_BYTES))
     accessed = {address // BANK_BYTES + word for address in addresses for word in words}
@@ -270,7 +270,7 @@ def _touch(
     if len(addresses) > service.count and _joins(addresses, service):
         service = service.joined
     phases = tuple(
-        Phase(lanes, _by_bank([addresses[lane] for lane in lanes], width, service, target))
+        Phase(lanes, _by_bank([addresses[lane] for lane in lanes], width, service))
         for lanes in _phases(addresses, service)
     )
     minimum = sum(-(-sum(phase.banks.values()) // service.banks) for phase in phases)
