@@ -23,7 +23,7 @@ import triton_linear
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.examples.spec import gpu_target
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
@@ -234,7 +234,7 @@ def _verdict(
     if plan is None or plan.kind == NOOP:
         return "no code"
     element = element_type(f"i{case.bits}")
-    text = emit(plan, signature_of(plan, element), target, "conversion")
+    text = emit(plan, element, target, "conversion")
     verdict = verify_conversion(text, *side, element, target, case.warps, plan.scratch_bytes)
     return "ok" if verdict.ok else f"{verdict.wrong} wrong, {len(verdict.races)} races"
 

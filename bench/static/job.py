@@ -10,7 +10,7 @@ from bench.conversions.build import directions
 from bench.conversions.cases import Case
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.interpreter.verify import Verdict, verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import NOOP as MOVES_NOTHING
@@ -107,7 +107,7 @@ def _ours(case: Case, source: LinearLayout, destination: LinearLayout, target: T
         return _Run("left to Triton", None, "left to Triton")
     if plan.kind == MOVES_NOTHING:
         return _Run(NOOP, None)
-    text = emit(plan, signature_of(plan, element), target, "conversion")
+    text = emit(plan, element, target, "conversion")
     verdict = verify_conversion(text, source, destination, element, target, case.warps, plan.scratch_bytes)
     return _Run(plan.summary(), verdict, _problem(verdict))
 

@@ -22,7 +22,7 @@ from triton_linear.lowering.emit.shared import emit_exchange
 from triton_linear.lowering.emit.text import (
     SHARED,
     FunctionWriter,
-    Signature,
+    struct_type,
 )
 from triton_linear.lowering.emit.words import WordWriter
 from triton_linear.lowering.plan.element import ElementType
@@ -40,7 +40,7 @@ from triton_linear.lowering.target.targets import Target
 
 def emit_body(
     plan: Plan,
-    signature: Signature,
+    element: ElementType,
     target: Target,
     writer: FunctionWriter,
     value: str,
@@ -57,7 +57,7 @@ def emit_body(
     """
     machine = machine_of(target)
     settler, packer = machine if accumulators else None, machine.bytes_packer if loose else None
-    source_type, result_type = writer.type(signature.source), writer.type(signature.result)
+    source_type, result_type = map(writer.type, structs(plan, element))
 
     @functools.cache
     def register(number: int) -> str:
@@ -66,11 +66,11 @@ def emit_body(
     if isinstance(plan, RegisterPlan):
         values = [register(number) for number in plan.sources]
     elif isinstance(plan, FreePlan):
-        values = _free(writer, plan, signature.element, register, settler)
+        values = _free(writer, plan, element.llvm, register, settler)
     else:
-        together = target.vector_words if width(signature.element) == HALF else 1
-        words = _packing(writer, plan, signature, register, settler, packer, together)
-        values = _through_words(writer, plan, signature, words, machine, base, unpacks)
+        together = target.vector_words if width(element.llvm) == HALF else 1
+        words = _packing(writer, plan, element.llvm, register, settler, packer, together)
+        values = _through_words(writer, plan, element.llvm, words, machine, base, unpacks)
     result = writer.op(f"llvm.mlir.undef : {result_type}")
     for number, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{number}] : {result_type}")
@@ -80,7 +80,7 @@ def emit_body(
 def _packing(
     writer: FunctionWriter,
     plan: ShufflePlan | SharedPlan,
-    signature: Signature,
+    element: str,
     register: Callable[[int], str],
     settler: InstructionWriter | None,
     packer: Packer | None,
@@ -91,13 +91,13 @@ def _packing(
     # Stores may read accumulators without a copy.
     if isinstance(first, SharedPlan) and not stored_words(first).steps:
         settler = None
-    count = together * max(1, WORD // width(signature.element))
+    count = together * max(1, WORD // width(element))
 
     @functools.cache
     def vector(number: int) -> Parts:
-        registers = range(number * count, min((number + 1) * count, signature.source_registers))
+        registers = range(number * count, min((number + 1) * count, plan.source_registers))
         values = [register(index) for index in registers]
-        return packed_words(writer, values, signature.element, settler, packer, together)
+        return packed_words(writer, values, element, settler, packer, together)
 
     def packed(number: int) -> Parts:
         parts = vector(number // together)
@@ -109,17 +109,16 @@ def _packing(
 def _through_words(
     writer: FunctionWriter,
     plan: ShufflePlan | SharedPlan,
-    signature: Signature,
+    element: str,
     words: Sequence[Parts] | Callable[[int], Parts],
     machine: InstructionWriter,
     base: str,
     unpacks: bool,
 ) -> list[str]:
     """Write a plan that moves words; return the values of the destination registers."""
-    element = signature.element
     slots = max(1, WORD // width(element))
     half = half_of(element)
-    count = max(1, signature.source_registers // slots)
+    count = max(1, plan.source_registers // slots)
     for stage in plan.stages:
         if isinstance(stage, ShufflePlan):
             program = WordWriter(writer, machine, slots, words, count, half).run(stage.steps)
@@ -130,7 +129,7 @@ def _through_words(
     assert not callable(words)  # every plan has a stage
     values: list[str] = []
     for word in words:
-        count = min(slots, signature.result_registers - len(values))
+        count = min(slots, plan.destination_registers - len(values))
         values += unpacked(writer, word, element, count, unpacks)
     return values
 
@@ -173,9 +172,10 @@ def _free(
     return [value for group in groups for value in made(group)]
 
 
-def signature_of(plan: Plan, element: ElementType) -> Signature:
-    """The signature of the code of `plan`."""
-    return Signature(element.llvm, plan.source_registers, plan.destination_registers)
+def structs(plan: Plan, element: ElementType) -> tuple[str, str]:
+    """The types of the structs of source and destination registers, a field of the element's type each."""
+    source, destination = plan.source_registers, plan.destination_registers
+    return struct_type(element.llvm, source), struct_type(element.llvm, destination)
 
 
 def _signed(word: int) -> int:
@@ -183,14 +183,15 @@ def _signed(word: int) -> int:
     return word - (word >> 31 << 32)
 
 
-def emit(plan: Plan, signature: Signature, target: Target, symbol: str = "conversion") -> str:
+def emit(plan: Plan, element: ElementType, target: Target, symbol: str = "conversion") -> str:
     """The code as a function of the source's struct and the `!llvm.ptr<3>` to the scratch, which returns the
     destination's struct.
 
     Its body has the lines that `embed` puts into a kernel.
     """
     writer = FunctionWriter()
-    result = emit_body(plan, signature, target, writer, "%source", "%scratch")
-    writer.effect(f"llvm.return {result} : {signature.result}")
-    arguments = f"%source: {signature.source}, %scratch: {SHARED}"
-    return f"  llvm.func @{symbol}({arguments}) -> {signature.result} {{\n{writer.body()}  }}\n"
+    source, destination = structs(plan, element)
+    result = emit_body(plan, element, target, writer, "%source", "%scratch")
+    writer.effect(f"llvm.return {result} : {destination}")
+    arguments = f"%source: {source}, %scratch: {SHARED}"
+    return f"  llvm.func @{symbol}({arguments}) -> {destination} {{\n{writer.body()}  }}\n"

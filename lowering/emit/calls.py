@@ -12,12 +12,12 @@ from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import BARRIER_0, PARTS_TRACKED, Release
 from triton_linear.lowering.emit import marks
-from triton_linear.lowering.emit.bodies import emit_body, signature_of
+from triton_linear.lowering.emit.bodies import emit_body, structs
 from triton_linear.lowering.emit.buffers import Buffer, Buffers
 from triton_linear.lowering.emit.machines import MACHINES, THREAD, ZERO
 from triton_linear.lowering.emit.partitions import Partition
 from triton_linear.lowering.emit.scratch import Home
-from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, Signature, struct_type
+from triton_linear.lowering.emit.text import BARRIER, FunctionWriter, struct_type
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.target.targets import Target
@@ -58,11 +58,6 @@ class Call:
     partition: Partition | None
 
     @property
-    def signature(self) -> Signature:
-        """The structs that its code goes between."""
-        return signature_of(self.stub.plan, self.stub.element)
-
-    @property
     def own_buffer(self) -> OwnBuffer:
         """The buffer of the warps that its scratch can be in."""
         size, region = self.stub.plan.scratch_bytes, self.partition
@@ -79,7 +74,8 @@ class Call:
     @property
     def words(self) -> int:
         """Registers of 32 bits that a thread has for the source or the result, whichever takes more."""
-        registers = max(self.signature.source_registers, self.signature.result_registers)
+        plan = self.stub.plan
+        registers = max(plan.source_registers, plan.destination_registers)
         return -(-registers * self.stub.element.bits // 32)
 
 
@@ -115,18 +111,17 @@ class CallWriter:
 
     def code(self, call: Call, line: re.Match[str], home: Home | None) -> str:
         """The code of one call, which takes the value and gives the result that its line names."""
-        stub, signature = call.stub, call.signature
-        for type_ in (signature.source, signature.result):
-            self._alias(type_)
+        stub = call.stub
+        taken, given = map(self._alias, structs(stub.plan, stub.element))
         prefix, location = f"%__ll_{call.number}_", f"#__ll_loc{call.number}"
         self.locations.append(f'{location} = loc("{stub.symbol}"({line["location"]}))\n')
         own = self._lines(prefix, location)
-        taken = f"{line['operand']} : {line['source']} to {own.type(signature.source)}"
-        source = own.define(f"{prefix}source", f"{_CAST} {taken}")
+        cast = f"{_CAST} {line['operand']} : {line['source']} to {taken}"
+        source = own.define(f"{prefix}source", cast)
         body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
         result = emit_body(
             stub.plan,
-            signature,
+            stub.element,
             self._target,
             body,
             source,
@@ -144,7 +139,7 @@ class CallWriter:
         after = self._lines(prefix, location)
         if home is not None and not home.lent:
             self._free_scratch(after, call, home, settles=body.waits_for_cta and self._barrier == BARRIER)
-        destination, given = line["destination"], own.type(signature.result)
+        destination = line["destination"]
         if self._target.vendor == "nvidia":
             after.define(line["result"], f"{_CAST} {result} : {given} to {destination}{call.promises}")
             return "".join((own.body(), body.body(), after.body()))

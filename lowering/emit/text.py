@@ -4,33 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from triton_linear.dialect.records import dataclass
-
 BARRIER = "gpu.barrier"
 """The CTA's barrier, in the form that Triton's barrier analysis knows."""
 
 I32 = "i32"
 I64 = "i64"
 SHARED = "!llvm.ptr<3>"
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """The types of a conversion: structs of source and result registers, a field of type `element` each."""
-
-    element: str
-    source_registers: int
-    result_registers: int
-
-    @property
-    def source(self) -> str:
-        """The type of the struct of source registers."""
-        return struct_type(self.element, self.source_registers)
-
-    @property
-    def result(self) -> str:
-        """The type of the struct of result registers."""
-        return struct_type(self.element, self.result_registers)
 
 
 class FunctionWriter:

@@ -86,7 +86,7 @@ class WordWriter:
 
     def _write(self, step: Step) -> Parts:
         if isinstance(step, Pick):
-            return self._gather(step)
+            return self._pick(step)
         if isinstance(step, Trade):
             return self._trade(step)
         moves = self._machine.route(step)
@@ -130,7 +130,7 @@ class WordWriter:
             self._conditions[mask] = parity(self._writer, self._thread, mask)
         return self._conditions[mask]
 
-    def _gather(self, step: Pick) -> Parts:
+    def _pick(self, step: Pick) -> Parts:
         writer, slots = self._writer, self._slots
         sources = [self.word(source) for source in step.sources]
         whole = step.whole()

@@ -153,7 +153,7 @@ class ShufflePlan:
         return math.ceil(sum(alu for alu, _ in each)), sum(passes for _, passes in each)
 
     @property
-    def gathers(self) -> int:
+    def picks(self) -> int:
         """Selects and permutes."""
         return len(self.steps) - self.shuffles
 
@@ -165,7 +165,7 @@ class ShufflePlan:
     def summary(self) -> str:
         """One line for people."""
         packed = f" of {self.slots} packed registers" if self.slots > 1 else ""
-        return f"{self.kind}: {count(self.shuffles, 'shuffle')}{packed}, {count(self.gathers, 'permute')}"
+        return f"{self.kind}: {count(self.shuffles, 'shuffle')}{packed}, {count(self.picks, 'permute')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Straight-line programs over the 32-bit words of a warp's registers; `target.steps` has their steps.
 
-`WordBuilder.gather` makes any word, from as few steps as a small search finds.
+`WordBuilder.choose` makes any word, from as few steps as a small search finds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WordBuilder:
         steps = [Trade((first, second), lane_bit, side) for side in (0, 1)]
         return self._step(steps[0], steps[0]), self._step(steps[1], steps[1])
 
-    def gather(self, masks: Sequence[int], table: Sequence[Sequence[Place | None]]) -> int:
+    def choose_places(self, masks: Sequence[int], table: Sequence[Sequence[Place | None]]) -> int:
         """`choose`, for places that are given as (word, slot)."""
         slots = self.slots
         rows = [[NOWHERE if place is None else place[0] * slots + place[1] for place in row] for row in table]
@@ -331,13 +331,13 @@ def with_replacements(steps: Sequence[Step], outputs: Sequence[int], given: int)
         last_use |= dict.fromkeys(read_by(step), index)
     last_use |= dict.fromkeys(outputs, len(steps))
     marked: list[Step] = []
-    gathered = replaced = 0
+    picked = replaced = 0
     for index, step in enumerate(steps):
         marked.append(step)
         if not isinstance(step, Pick):
             continue
-        gathered += 1
-        whole = step.whole() if 2 * replaced < gathered else None
+        picked += 1
+        whole = step.whole() if 2 * replaced < picked else None
         if whole is not None and len(whole) == 2:
             kept, other = (step.sources[place] for place in whole)
             if kept != other and last_use[kept] == index and travelled[other]:

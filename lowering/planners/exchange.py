@@ -79,7 +79,7 @@ def _work(plan: SharedPlan, alu: int, target: Target) -> Work:
             moving, passes = stage.moving(target)
             shuffles += passes
             beside += stage.replacements
-            alu += stage.gathers - stage.replacements + moving
+            alu += stage.picks - stage.replacements + moving
     inside = plan.barriers if plan.scope == "warp" else 0
     first = int(target.waits_before_stores and plan.stores_apart)
     return Work(

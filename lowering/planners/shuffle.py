@@ -89,7 +89,7 @@ def work_of_shuffles(plan: ShufflePlan, element: ElementType, target: Target) ->
     parts = 2 if element.bits == 64 else 1
     moving, shuffles = plan.moving(target)
     beside = plan.replacements
-    alu = plan.gathers + moving - beside
+    alu = plan.picks + moving - beside
     return Work(shuffles * parts, alu * parts, beside * parts, waits=plan.phases)
 
 
@@ -137,7 +137,7 @@ class _State:
             units[bit], units[other] = units[other], combination
             register = tuple(f2.multiply_vector(held.register, unit) for unit in units)
             words = [
-                builder.gather((), (tuple((words[r // builder.slots], r % builder.slots) for r in row),))
+                builder.choose_places((), (tuple((words[r // builder.slots], r % builder.slots) for r in row),))
                 for row in _rows(f2.sums(tuple(units)), builder.slots)
             ]
             held, bit, combination = replace(held, register=register), other, 1 << other
@@ -151,7 +151,7 @@ class _State:
                 other_word = words[first ^ high]
                 if low:
                     row = tuple((other_word, slot ^ low) for slot in range(builder.slots))
-                    other_word = builder.gather((), (row,))
+                    other_word = builder.choose_places((), (row,))
                 made[first], made[second] = builder.trade(words[first], other_word, swap.lane)
         following = _Swap(swap.lane, bit, combination).following(held)
         return _State(builder, tuple(made), following, self.phases)

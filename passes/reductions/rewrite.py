@@ -46,7 +46,7 @@ class ReductionWriter:
             values = [self._agree(value) for value in values]
         partials: dict[int, Value] = {}
         for pack in way.packs:
-            gathered = self._gather([values[index] for index in pack], way.gathered)
+            gathered = self._converted([values[index] for index in pack], way.gathered)
             partials.update(zip(pack, gathered, strict=True))
         values = [partials[index] for index in range(len(values))]
         for number in range(found.crossing):
@@ -102,7 +102,7 @@ class ReductionWriter:
         taken = self._made(names.GATHER, [flat, zeros], flat.type, {"axis": axis})
         return self._shaped(names.RESHAPE, taken, layout)
 
-    def _gather(self, values: Sequence[Value], layout: LinearLayout) -> list[Value]:
+    def _converted(self, values: Sequence[Value], layout: LinearLayout) -> list[Value]:
         """Convert values of one layout to another, joined into one conversion."""
         types = [value.type.element_type for value in values]
         element = packed_element(range(len(values)), [element_type(str(type_)) for type_ in types])

@@ -11,7 +11,7 @@ from plan_cases import ELEMENTS, blocked, check, random_pair
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import SharedPlan
@@ -52,7 +52,7 @@ def test_accumulators_of_half_words_are_loaded_as_rows_of_matrices(
     assert isinstance(plan, SharedPlan)
     assert (plan.load.matrix, sum(map(len, plan.load.rounds))) == (matrix, loads)
     assert refuted(plan, src, dst, element_type(element), gpu) is None
-    text = emit(plan, signature_of(plan, element_type(element)), gpu)
+    text = emit(plan, element_type(element), gpu)
     assert (".x4.b16" in text) == (matrix == "ldmatrix")
     assert verify_conversion(text, src, dst, element_type(element), gpu, 4, plan.scratch_bytes).ok
 
@@ -73,7 +73,7 @@ def test_accumulators_whose_rows_are_loaded_whole_are_stored_as_matrices(
     assert (plan.store.matrix, plan.load.matrix) == (matrix, "")
     assert tuple(sum(map(len, side.rounds)) for side in (plan.store, plan.load)) == accesses
     assert refuted(plan, src, dst, kind, gpu) is None
-    text = emit(plan, signature_of(plan, kind), gpu)
+    text = emit(plan, kind, gpu)
     assert ("stmatrix.sync.aligned.m8n8.x4.b16" in text) == bool(matrix)
     assert verify_conversion(text, src, dst, kind, gpu, 4, plan.scratch_bytes).ok
 
@@ -101,7 +101,7 @@ def test_their_code_is_right_for_every_shape(element: str, shape: tuple[int, int
         if {plan.load.matrix, plan.store.matrix} & WORDS:
             seen += 1
             assert refuted(plan, src, dst, kind, GPU) is None
-            text = emit(plan, signature_of(plan, kind), GPU)
+            text = emit(plan, kind, GPU)
             assert verify_conversion(text, src, dst, kind, GPU, 4, plan.scratch_bytes).ok
     assert seen or kind.memory_bytes == 1
 
@@ -119,7 +119,7 @@ def test_words_are_loaded_so_where_the_policy_says() -> None:
                 assert refuted(plan, src, dst, element, gpu) is None
                 kinds = {(name, element.memory_bytes) for name in found}
                 if not kinds <= seen:
-                    text = emit(plan, signature_of(plan, element), gpu)
+                    text = emit(plan, element, gpu)
                     assert verify_conversion(
                         text, src, dst, element, gpu, 1 << warp_bits, plan.scratch_bytes
                     ).ok

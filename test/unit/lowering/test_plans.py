@@ -12,7 +12,7 @@ from plan_cases import ELEMENTS, blocked, check, random_pair
 from triton_linear.dialect import f2
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
@@ -209,7 +209,7 @@ def test_conversions_inside_each_cta_of_a_cluster(name):
         assert refuted(plan, src, dst, ELEMENTS[3], machine) is None
         if plan.kind == "noop":
             continue
-        text = emit(plan, signature_of(plan, ELEMENTS[3]), machine)
+        text = emit(plan, ELEMENTS[3], machine)
         for block in (0, 1):
             verdict = verify_conversion(
                 text, src, dst, ELEMENTS[3], machine, 1 << warp_bits, plan.scratch_bytes, (block,)
@@ -266,7 +266,7 @@ def test_loads_of_cdna4_transpose(warps):
         for plan in exchange_plans("cta", exchange, element, gpu, 1 << 20):
             names[plan.load.matrix] += 1
             check(plan, rows, dst, 64, warps)
-            text = emit(plan, signature_of(plan, element), gpu)
+            text = emit(plan, element, gpu)
             assert verify_conversion(text, rows, dst, element, gpu, warps, plan.scratch_bytes).ok
             assert refuted(plan, rows, dst, element, gpu) is None
         assert (

@@ -19,7 +19,7 @@ from plan_mutants import mutants
 
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Plan, RegisterPlan, Rejected, SharedPlan, ShufflePlan
@@ -144,7 +144,7 @@ def test_no_wrong_mutant_is_proved(name: str) -> None:
                 right = is_right(mutant, src, dst, machine.lanes, 1 << warp_bits)
                 assert reason is not None or right, (what, src, dst, element, mutant)
                 if reason is None:  # and what is emitted for it does the same
-                    text = emit(mutant, signature_of(mutant, element), machine)
+                    text = emit(mutant, element, machine)
                     scratch = mutant.scratch_bytes
                     assert verify_conversion(text, src, dst, element, machine, 1 << warp_bits, scratch).ok, what
                 if reason is not None and right:  # what running it on whole warps does not show
@@ -313,10 +313,10 @@ def test_malformed_programs_are_refuted() -> None:
     while True:
         src, dst, _ = random_pair(rng, machine)
         plan = plan_shuffle(conversion(src, dst), F16, machine)
-        if isinstance(plan, ShufflePlan) and plan.gathers and plan.shuffles:
+        if isinstance(plan, ShufflePlan) and plan.picks and plan.shuffles:
             break
-    gather = next(n for n, step in enumerate(plan.steps) if isinstance(step, Pick))
-    step = plan.steps[gather]
+    pick = next(n for n, step in enumerate(plan.steps) if isinstance(step, Pick))
+    step = plan.steps[pick]
     assert isinstance(step, Pick)
     bad = (
         replace(step, sources=(-1, *step.sources[1:])),
@@ -328,5 +328,5 @@ def test_malformed_programs_are_refuted() -> None:
     )
     for wrong in bad:
         if wrong is not None:
-            steps = (*plan.steps[:gather], wrong, *plan.steps[gather + 1 :])
+            steps = (*plan.steps[:pick], wrong, *plan.steps[pick + 1 :])
             assert refuted(replace(plan, steps=steps), src, dst, F16, machine) is not None

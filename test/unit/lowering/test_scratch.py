@@ -14,7 +14,7 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.emit import scratch
-from triton_linear.lowering.emit.bodies import emit_body, signature_of
+from triton_linear.lowering.emit.bodies import emit_body, structs
 from triton_linear.lowering.emit.machines import MACHINES
 from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse, alternate, shortest
@@ -248,7 +248,7 @@ def test_words_of_halves_share_a_vector_where_llvm_looks_for_long_ones(name: str
     plan = plan_warp_shared(conversion(*sides), element, gpu, 1 << 20)
     assert isinstance(plan, SharedPlan)
     writer = FunctionWriter()
-    emit_body(plan, signature_of(plan, element), gpu, writer, "%source", "%scratch")
+    emit_body(plan, element, gpu, writer, "%source", "%scratch")
     packed = [line for line in writer.body().splitlines() if "insertelement" in line and "i16>" in line]
     assert packed and {line.rpartition(" ")[2] for line in packed} == {f"vector<{8 if together else 2}xi16>"}
 
@@ -261,13 +261,14 @@ def test_the_next_exchange_in_a_part_waits_for_the_loads_of_the_last(
         monkeypatch.setattr(MACHINES["nvidia"], "keep_loads_in_flight", lambda writer: None)
     there, _ = transpose(32, 1, CUDA)
     writer = FunctionWriter()
-    signature = signature_of(there, element_type("i32"))
-    middle = emit_body(there, signature, CUDA, writer, "%source", "%scratch")
+    element = element_type("i32")
+    type_, _ = structs(there, element)
+    middle = emit_body(there, element, CUDA, writer, "%source", "%scratch")
     # A square that is turned twice is as it was. The way back would store where each thread itself has loaded.
-    result = emit_body(there, signature, CUDA, writer, middle, "%scratch")
-    writer.effect(f"llvm.return {result} : {signature.source}")
-    arguments = f"%source: {signature.source}, %scratch: {SHARED}"
-    text = f"  llvm.func @twice({arguments}) -> {signature.source} {{\n{writer.body()}  }}\n"
+    result = emit_body(there, element, CUDA, writer, middle, "%scratch")
+    writer.effect(f"llvm.return {result} : {type_}")
+    arguments = f"%source: {type_}, %scratch: {SHARED}"
+    text = f"  llvm.func @twice({arguments}) -> {type_} {{\n{writer.body()}  }}\n"
     registers = [np.arange(64, dtype=np.uint64)[None, :] + np.uint64(64 * i) for i in range(32)]
     outcome = simulate(text, registers, CUDA, num_warps=2, shared_bytes=there.scratch_bytes)
     assert (outcome.values == np.stack(registers)).all()

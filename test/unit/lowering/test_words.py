@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import ShufflePlan
 from triton_linear.lowering.plan.words import TooLong, WordBuilder, parity_terms, with_replacements
@@ -43,7 +43,7 @@ def test_random_words(slots):
             table = tuple(
                 tuple(rng.choice([None, *places]) for _ in range(slots)) for _ in range(1 << len(masks))
             )
-            asked.append((builder.gather(masks, table), masks, table))
+            asked.append((builder.choose_places(masks, table), masks, table))
         for thread in range(16):
             words = evaluate(builder, thread)
             for word, masks, table in asked:
@@ -54,29 +54,29 @@ def test_random_words(slots):
 
 def test_a_word_that_is_there_costs_nothing():
     builder = WordBuilder(4, given=2)
-    assert builder.gather((), (((1, 0), (1, 1), None, (1, 3)),)) == 1
+    assert builder.choose_places((), (((1, 0), (1, 1), None, (1, 3)),)) == 1
     assert not builder.steps
 
 
 def test_choosing_and_permuting_two_words_is_one_step():
     builder = WordBuilder(4, given=2)
     straight, crossed = ((0, 0), (1, 0), (0, 2), (1, 2)), ((1, 3), (1, 1), (0, 1), (0, 3))
-    word = builder.gather((1, 6), (straight, crossed, crossed, straight))
+    word = builder.choose_places((1, 6), (straight, crossed, crossed, straight))
     assert builder.steps == [Pick((0, 1), (1, 6), ((0, 4, 2, 6), (7, 5, 1, 3), (7, 5, 1, 3), (0, 4, 2, 6)))]
     assert word == 2
 
 
 def test_conditions_on_which_nothing_depends_go():
     builder = WordBuilder(1, given=2)
-    builder.gather((1, 2, 4), tuple((((number >> 1) & 1, 0),) for number in range(8)))
+    builder.choose_places((1, 2, 4), tuple((((number >> 1) & 1, 0),) for number in range(8)))
     assert builder.steps == [Pick((0, 1), (2,), ((0,), (1,)))]
 
 
 def test_equal_steps_are_made_once():
     builder = WordBuilder(1, given=4)
     table = (((0, 0),), ((1, 0),), ((2, 0),), ((3, 0),))
-    first = builder.gather((1, 2), table)
-    assert builder.gather((1, 2), table) == first
+    first = builder.choose_places((1, 2), table)
+    assert builder.choose_places((1, 2), table) == first
     assert len(builder.steps) == 3
     assert builder.shuffle(Shuffle(first, 1)) == builder.shuffle(Shuffle(first, 1)) == first + 1
 
@@ -113,7 +113,7 @@ def test_what_is_multiplied_by_one_has_come_from_another_lane(sources, picks):
     """Else ptxas sees a product of integers, and takes factors that the kernel multiplied by into it."""
     steps = (Shuffle(0, lane_xor=1), Pick(sources, (1,), picks, replaces=True))
     plan = ShufflePlan(1, 1, 1, steps, (2,), 1)
-    text = emit(plan, signature_of(plan, element_type("i32")), target("cuda:90"))
+    text = emit(plan, element_type("i32"), target("cuda:90"))
     (received,) = re.findall(r"(%\w+) = nvvm\.shfl", text)
     ((stays, multiplied),) = re.findall(r'mul\.lo[^\n]*" (%\w+), (%\w+), ', text)
     assert multiplied == received != stays
@@ -144,19 +144,19 @@ def test_words_of_which_half_is_read_share_one() -> None:
     """Two words of two slots of each of four others take four picks."""
     builder = WordBuilder(4, given=4)
     wanted = [[(0, 0), (1, 0), (2, 0), (3, 0)], [(0, 1), (1, 1), (2, 1), (3, 1)]]
-    made = [builder.gather((), [row]) for row in wanted]
+    made = [builder.choose_places((), [row]) for row in wanted]
     assert len(builder.steps) == 4
     words = evaluate(builder, 0)
     assert [words[word] for word in made] == wanted
-    assert builder.gather((), [wanted[1]]) == made[1] and len(builder.steps) == 4
+    assert builder.choose_places((), [wanted[1]]) == made[1] and len(builder.steps) == 4
 
 
 def test_halves_of_one_word_are_picked_from_it() -> None:
     """The second half finds room in the word that has the first."""
     builder = WordBuilder(4, 3)
-    builder.gather((), [[(0, 1), (1, 0), (2, 3), (2, 1)]])
-    half = builder.gather((), [[(0, 1), (1, 0), None, None]])
-    made = builder.gather((), [[(half, 0), (half, 1), (0, 2), (1, 3)]])
+    builder.choose_places((), [[(0, 1), (1, 0), (2, 3), (2, 1)]])
+    half = builder.choose_places((), [[(0, 1), (1, 0), None, None]])
+    made = builder.choose_places((), [[(half, 0), (half, 1), (0, 2), (1, 3)]])
     assert evaluate(builder, 0)[made] == [(0, 1), (1, 0), (0, 2), (1, 3)]
 
 
@@ -176,7 +176,7 @@ def test_random_words_share_others_by_conditions(slots: int) -> None:
                 ]
                 for _ in range(1 << len(masks))
             ]
-            asked.append((builder.gather(masks, table), table))
+            asked.append((builder.choose_places(masks, table), table))
             builder = builder.copy()
         for thread in range(8):
             words = evaluate(builder, thread)

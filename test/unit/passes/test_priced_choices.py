@@ -10,7 +10,7 @@ from plan_cases import blocked
 
 from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.encodings import layout_of
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import SharedPlan
 from triton_linear.lowering.planners.select import select
@@ -60,7 +60,7 @@ def test_every_instruction_of_a_conversion_is_fetched() -> None:
         cost, accesses = found.cost, 0
         assert found.plan is not None and found.plan.kind == kind
         if isinstance(found.plan, SharedPlan):
-            text = emit(found.plan, signature_of(found.plan, given[2]), costs.target)
+            text = emit(found.plan, given[2], costs.target)
             accesses = len(re.findall(r"llvm\.(?:load|store) |\b(?:ld|st)\.shared|(?:ld|st)matrix", text))
             assert accesses
         assert costs._fetching(*given) == cost.shuffles + cost.alu + cost.beside + accesses > 0

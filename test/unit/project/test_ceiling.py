@@ -28,7 +28,7 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 50_300),
+    "lines of source": (lambda: lines(*SOURCE), 50_270),
     "lines of tests": (lambda: lines("test"), 43_030),
     "words of documents": (words, 28_940),
     "fields of Policy": (lambda: len(thresholds()), 18),

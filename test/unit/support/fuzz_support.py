@@ -21,9 +21,9 @@ def break_code(
     """Let the code of each conversion be that of a changed plan, and its text be changed then."""
     emit_body, body = calls.emit_body, FunctionWriter.body
 
-    def broken(plan: Plan, signature: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
+    def broken(plan: Plan, element: Any, target: Any, writer: FunctionWriter, *others: Any) -> str:
         writer.body = lambda: change(body(writer))  # type: ignore[method-assign]
-        return emit_body(change_plan(plan), signature, target, writer, *others)
+        return emit_body(change_plan(plan), element, target, writer, *others)
 
     monkeypatch.setattr(calls, "emit_body", broken)
 

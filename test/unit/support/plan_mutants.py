@@ -52,7 +52,7 @@ def _shuffle_ways(plan: ShufflePlan, rng: random.Random, flip: Callable[[int], i
     if len(plan.outputs) > 1:
         yield "two outputs", lambda: replace(plan, outputs=_swapped(rng, plan.outputs))
     yield "an output", lambda: replace(plan, outputs=_changed(rng, plan.outputs, flip))
-    for kind, ways in ((Shuffle, _SHUFFLE), (Pick, _GATHER), (Trade, _TRADE)):
+    for kind, ways in ((Shuffle, _SHUFFLE), (Pick, _PICK), (Trade, _TRADE)):
         numbers = [number for number, step in enumerate(plan.steps) if isinstance(step, kind)]
         for name, change in ways.items():
             if numbers:
@@ -79,7 +79,7 @@ _SHUFFLE: dict[str, Callable[..., Shuffle]] = {
     "a column of the lane": _lane_columns,
     "the word sent": lambda step, rng, flip: replace(step, word=flip(step.word)),
 }
-_GATHER: dict[str, Callable[..., Pick]] = {
+_PICK: dict[str, Callable[..., Pick]] = {
     "a condition": lambda step, rng, flip: (
         replace(step, masks=_changed(rng, step.masks, lambda m: m ^ 1 << rng.randrange(6)))
         if step.masks

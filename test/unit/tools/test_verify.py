@@ -11,7 +11,7 @@ import pytest
 from plan_machine import random_layout
 
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.lowering.emit.bodies import emit, signature_of
+from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import (
     Verdict,
@@ -248,7 +248,7 @@ def random_case(
         element = element_type(rng.choice(ELEMENTS))
         plan = select(src, dst, element, Situation.on(machine)).plan
         if isinstance(plan, SharedPlan | ShufflePlan):
-            text = emit(plan, signature_of(plan, element), machine)
+            text = emit(plan, element, machine)
             return text, src, dst, element, 1 << warp_bits, plan
 
 

@@ -4,7 +4,6 @@ from triton.experimental.gluon import language as gl
 
 from triton_linear.dialect.gluon import linear_layout
 from triton_linear.lowering.emit.bodies import emit
-from triton_linear.lowering.emit.text import Signature
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.select import select
@@ -17,7 +16,5 @@ source = linear_layout(gl.NVMMADistributedLayout([2, 0], [1, 1], [16, 8]), (16, 
 wanted = linear_layout(gl.BlockedLayout([1, 8], [16, 2], [1, 1], [1, 0]), (16, 16))
 plan = select(source, wanted, element, Situation.on(gpu)).plan
 print(plan.summary())
-verdict = verify_conversion(
-    emit(plan, Signature("f16", 8, 8), gpu), source, wanted, element, gpu, 1, plan.scratch_bytes
-)
+verdict = verify_conversion(emit(plan, element, gpu), source, wanted, element, gpu, 1, plan.scratch_bytes)
 print(verdict.wrong, "wrong of", verdict.checked, "refuted by", refuted(plan, source, wanted, element, gpu))

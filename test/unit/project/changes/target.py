@@ -4,7 +4,6 @@ from triton.experimental.gluon import language as gl
 
 from triton_linear.dialect.gluon import linear_layout
 from triton_linear.lowering.emit.bodies import emit
-from triton_linear.lowering.emit.text import Signature
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.planners.select import select
@@ -18,7 +17,7 @@ if "cuda:87" in TARGETS:
     source = linear_layout(gl.BlockedLayout([1, 8], [8, 4], [4, 1], [1, 0]), (64, 64))
     wanted = linear_layout(gl.BlockedLayout([2, 1], [32, 1], [1, 4], [0, 1]), (64, 64))
     plan = select(source, wanted, element, Situation.on(orin)).plan
-    code = emit(plan, Signature("f16", 32, 32), orin)
+    code = emit(plan, element, orin)
     verdict = verify_conversion(code, source, wanted, element, orin, 4, plan.scratch_bytes)
     print(plan.summary())
     print(verdict.wrong, "wrong of", verdict.checked)
