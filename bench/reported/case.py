@@ -52,8 +52,6 @@ class Reported:
     target: str = "cuda:90"
     """The GPU that it was reported for, where counts of another would not show it."""
     tolerance: float | None = None
-    packed: Kernel | None = None
-    """The kernel that takes the same weights in another order."""
 
     @property
     def number(self) -> str:

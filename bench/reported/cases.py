@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..harness.cases import unique
 from ..kernels.kernel import Kernel, Tensor
-from . import kernels, packed
+from . import kernels
 from .case import Added, Reported
 
 TRITON = "https://github.com/triton-lang/triton/issues/"
@@ -322,4 +322,4 @@ def _cases() -> tuple[Reported, ...]:
     )
 
 
-CASES = unique((*_cases(), *packed.cases()))
+CASES = unique(_cases())

@@ -19,25 +19,17 @@ def compiled(kernel: Kernel, target: str) -> Any:
     return triton.compile(kernel.source(), target=gpu_target(target), options=dict(kernel.options))
 
 
-def stock(case: Reported, target: str | None = None, packed: bool = False) -> dict[str, int | None]:
+def stock(case: Reported, target: str | None = None) -> dict[str, int | None]:
     """Counts of stock Triton's kernel. Needs nothing but Triton."""
-    kernel = compiled(_kernel(case, packed), target or case.target)
+    kernel = compiled(case.kernel, target or case.target)
     return of_kernel(kernel, usage(kernel.asm["cubin"]))
 
 
-def _kernel(case: Reported, packed: bool) -> Kernel:
-    if not packed:
-        return case.kernel
-    if case.packed is None:
-        raise ValueError(f"{case.name} has no kernel that takes packed weights")
-    return case.packed
-
-
-def ours(case: Reported, target: str | None = None, packed: bool = False) -> dict[str, Any]:
+def ours(case: Reported, target: str | None = None) -> dict[str, Any]:
     """Counts of the plugin's kernel, and what it `became`. Raises where the plugin fails."""
     from ..kernels import modes
     from ..kernels.measure import conversions
 
     with modes.context(modes.OURS, strict=True) as reports:
-        found: dict[str, Any] = stock(case, target, packed)
+        found: dict[str, Any] = stock(case, target)
     return found | {"became": conversions(reports, {report.kernel for report in reports})}

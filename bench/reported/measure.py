@@ -16,16 +16,10 @@ from .case import Reported
 from .cases import CASES
 from .counts import of_kernel
 
-PACKED = "packed"
-"""Where a way's kernel is the one whose weights lie as `triton-linear explain --pack` says."""
-
 
 def ways(case: Reported) -> dict[str, tuple[Kernel, str]]:
     """Each way of a case: its kernel, and how it is compiled. Stock Triton comes first."""
-    found = {mode: (case.kernel, mode) for mode in (modes.STOCK, modes.OURS)}
-    if case.packed is not None:
-        found |= {f"{PACKED} {mode}": (case.packed, mode) for mode in (modes.STOCK, modes.OURS)}
-    return found
+    return {mode: (case.kernel, mode) for mode in (modes.STOCK, modes.OURS)}
 
 
 def run(name: str, turns: int) -> dict[str, Any]:

@@ -25,18 +25,16 @@ from .case import Reported
 from .cases import CASES
 
 COUNTS = RESULTS / "reported-counts.json"
-_COLOURS = {"stock": "0.65", "ours": "tab:blue", "packed": "tab:green"}
+_COLOURS = {"stock": "0.65", "ours": "tab:blue"}
 
 
 def counted(case: Reported, with_plugin: bool) -> dict[str, Any]:
-    """Counts of a case by way: stock Triton's, ours, and ours of packed weights."""
+    """Counts of a case by way: stock Triton's and ours."""
     from . import dry
 
     found: dict[str, Any] = {"stock": dry.stock(case)}
     if with_plugin:
         found["ours"] = dry.ours(case)
-        if case.packed is not None:
-            found["packed"] = dry.ours(case, packed=True)
     return found
 
 
@@ -68,8 +66,6 @@ def draw(path: Path, folder: Path) -> None:
 
     known = json.loads(path.read_text())
     for case in CASES:
-        if case.name.endswith(("_64", "_256")):
-            continue  # like those of 16 rows
         shown = case.shown[:3]
         size, name = (2.4 * len(shown), 1.7), folder / f"reported-{case.name}.svg"
         # Text stays text, and names are made from the content: a file is small, and the same each time.

@@ -14,15 +14,9 @@ WON = 1.10
 """Stock Triton's time over ours from which a case is won."""
 
 
-def _best(record: Mapping[str, Any]) -> str:
-    """The way that a case is judged by: packed weights where there are some."""
-    packed = f"packed {modes.OURS}"
-    return packed if packed in record.get("ways", {}) else modes.OURS
-
-
 def ratio(record: Mapping[str, Any]) -> float:
     """Stock Triton's time over ours; not a number where a case failed."""
-    facts = record.get("ways", {}).get(_best(record), {})
+    facts = record.get("ways", {}).get(modes.OURS, {})
     return float(facts["ratio"][1]) if "ratio" in facts else float("nan")
 
 
@@ -56,9 +50,9 @@ def markdown(report: Mapping[str, Any]) -> str:
                     record["name"],
                     f"[{cases[record['name']].number}]({cases[record['name']].thread})",
                     f"{record['ways'][modes.STOCK]['microseconds']:.1f}",
-                    between(record["ways"][_best(record)]["ratio"]),
+                    between(record["ways"][modes.OURS]["ratio"]),
                     verdict(record),
-                    record["ways"][_best(record)]["result"],
+                    record["ways"][modes.OURS]["result"],
                     record["ways"][modes.STOCK]["seconds"],
                     record["ways"][modes.OURS]["seconds"],
                 )

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TypeVar
 
 from triton_linear.tools.explain import gate
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.measure import check_script, measured, with_times
-from triton_linear.tools.explain.pack import packings
-from triton_linear.tools.explain.records import Measured, ModuleReport
+from triton_linear.tools.explain.records import Measured
 from triton_linear.tools.explain.render import show
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.console import present
@@ -24,10 +21,6 @@ from triton_linear.tools.support.progress import status_line
 def run(arguments: argparse.Namespace) -> int:
     """Explain the modules; the exit status is 1 if something is wrong or a condition of `--fail-on` holds."""
     conditions = [Condition.parse(text, gate.NAMES, gate.KNOWN) for text in arguments.fail_on]
-    if arguments.pack:
-        packed, failed = _each(arguments, _packings)
-        print("\n".join(packed))
-        return int(failed)
     times: dict[str, tuple[Measured, ...]] | None = None
     if arguments.measure:
         check_script(arguments.what)
@@ -35,12 +28,17 @@ def run(arguments: argparse.Namespace) -> int:
             times = measured(arguments.what, arguments.arguments)
     options = pipeline_options(arguments)
 
-    def report_of(text: str, name: str) -> ModuleReport:
-        with status_line(f"explaining {name}"):
-            report = explained(text, name, arguments.target, stock=arguments.stock, options=options)
-        return report if times is None else with_times(report, times.get(digest(text), ()))
-
-    reports, failed = _each(arguments, report_of)
+    reports, failed = [], False
+    for name, text in modules(arguments.what, arguments.arguments, arguments.target):
+        arguments.sources[name] = text
+        try:
+            with status_line(f"explaining {name}"):
+                report = explained(text, name, arguments.target, stock=arguments.stock, options=options)
+            reports.append(report if times is None else with_times(report, times.get(digest(text), ())))
+        except ToolError as error:
+            failed = True
+            for diagnostic in error.diagnostics or [Diagnostic("error", "the passes failed", name)]:
+                Printer(arguments.sources).print(diagnostic)
     names = ", ".join(name for report in reports for name in report.kernels)
     values = {"modules": [report.as_json() for report in reports]}
     present(arguments, f"{names}: conversions", lambda page: show(page, reports), values)
@@ -51,26 +49,3 @@ def run(arguments: argparse.Namespace) -> int:
             condition.say(f"it is {value}")
     wrong = any(c.figures and (c.figures.wrong or c.figures.races) for r in reports for c in r.conversions)
     return int(failed or wrong)
-
-
-_Made = TypeVar("_Made")
-
-
-def _each(arguments: argparse.Namespace, make: Callable[[str, str], _Made]) -> tuple[list[_Made], bool]:
-    """What `make` makes of the text and the name of each module; and whether it failed for some, with errors
-    that are printed."""
-    made, failed = [], False
-    for name, text in modules(arguments.what, arguments.arguments, arguments.target):
-        arguments.sources[name] = text
-        try:
-            made.append(make(text, name))
-        except ToolError as error:
-            failed = True
-            for diagnostic in error.diagnostics or [Diagnostic("error", "the passes failed", name)]:
-                Printer(arguments.sources).print(diagnostic)
-    return made, failed
-
-
-def _packings(text: str, name: str) -> str:
-    """The order in which the weights of a module should be packed."""
-    return "\n".join(map(str, packings(text, name))) or f"{name}: no dot takes integers from a load in a loop"

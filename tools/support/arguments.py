@@ -96,7 +96,6 @@ def _explain(parser: argparse.ArgumentParser) -> None:
     flag(
         parser, "--measure", "time the script's kernels with stock Triton, with ours and with free conversions"
     )
-    flag(parser, "--pack", "say only in which order weights should lie so that loops exchange nothing")
     _conditions(parser, "if it holds, as 'shared conversions in loops > 0'")
     add_pipeline_options(parser)
 

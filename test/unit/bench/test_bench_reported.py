@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_processes import printed
 
-import triton_linear
 from bench.harness.child import empty_cache
 from bench.reported import counts, dry, releases, report, run
 from bench.reported.cases import CASES
 from triton_linear.dialect import triton_versions
-from triton_linear.ptxas.cubin import loops
 
 CALLED = {case.name: case for case in CASES}
 FEWER = {
@@ -36,13 +33,13 @@ KNOWN = json.loads(releases.COUNTS.read_text())
 
 
 @functools.cache
-def counted(name: str, ours: bool, packed: bool = False) -> dict[str, Any]:
+def counted(name: str, ours: bool) -> dict[str, Any]:
     """Counts of a case's kernel, compiled once; of stock Triton's those on record, which took up to 20 s."""
     release = KNOWN[name].get(triton_versions.found())
-    if release and not ours and not packed and name != "layer_norm":
+    if release and not ours and name != "layer_norm":
         return dict(release["stock"])
     with empty_cache():
-        return (dry.ours if ours else dry.stock)(CALLED[name], packed=packed)
+        return (dry.ours if ours else dry.stock)(CALLED[name])
 
 
 def test_the_record_is_of_this_release_and_these_kernels() -> None:
@@ -68,37 +65,6 @@ def test_divisions_that_all_lanes_repeat_are_there_with_stock_triton_alone() -> 
     each = 2 * constants["ROWS"] * constants["COLUMNS"] // (32 * case.kernel.options["num_warps"])
     assert (counted(case.name, False)["divisions"] or 0) > 30 * each
     assert counted(case.name, True)["divisions"] == each
-
-
-@pytest.mark.parametrize("name", ["int4_16", "mxfp4_64"])
-def test_packed_weights_are_read_in_whole_vectors_and_nothing_is_exchanged(name: str) -> None:
-    """64 bytes of weights a thread and iteration: by single bytes as they lie, in four vectors when packed."""
-    found = [(counted(name, ours), counted(name, ours, packed=True)) for ours in (False, True)]
-    for rows, tiles in found:
-        assert rows["shared loads"] - tiles["shared loads"] == 64 - 4
-        assert tiles["shared stores"] <= rows["shared stores"]
-        assert not tiles["stack"]
-    became = found[1][1]["became"]
-    assert became["noop"] == 2
-    assert became.keys() <= {"noop", "cta-shared"}
-    assert became["cta-shared"] <= 2, "the scales and the result, behind the loop"
-
-
-@pytest.mark.parametrize(("name", "share"), [("int4_16", 0.6), ("mxfp4_64", 0.7)])
-def test_an_iteration_of_packed_weights_takes_fewer_clocks(name: str, share: float) -> None:
-    """Two halves by one operation, where those of a register come 16 bits apart; no byte is picked out."""
-    case = CALLED[name]
-    with empty_cache():
-        rows = dry.compiled(case.kernel, "cuda:90").asm["cubin"]
-        with triton_linear.enabled(strict=True):
-            tiles = dry.compiled(case.packed, "cuda:90").asm["cubin"]
-    before, after = (max(loop.clocks for loop in loops(code) or []) for code in (rows, tiles))
-    assert after <= share * before
-
-
-def test_words_of_packed_weights_become_what_the_bytes_were() -> None:
-    script = Path(__file__).parents[1] / "support" / "packed_interpreted.py"
-    assert json.loads(printed(script, TRITON_INTERPRET="1")) == {"int4": True, "mxfp4": True}
 
 
 def test_instructions_are_counted_whatever_their_form() -> None:
@@ -170,6 +136,5 @@ def test_every_case_has_a_paragraph_a_picture_and_counts_of_four_releases() -> N
     for name, case in CALLED.items():
         assert set(KNOWN[name]) >= {"3.6.0", "3.7.1", "3.8.0", "3.9.0"}
         assert case.thread in page
-        if not name.endswith(("_64", "_256")):
-            assert f"img/reported-{name}.svg" in page
-            assert (root / "docs" / "img" / f"reported-{name}.svg").exists()
+        assert f"img/reported-{name}.svg" in page
+        assert (root / "docs" / "img" / f"reported-{name}.svg").exists()

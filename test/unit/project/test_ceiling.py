@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 50_270),
-    "lines of tests": (lambda: lines("test"), 43_030),
-    "words of documents": (words, 28_940),
+    "lines of source": (lambda: lines(*SOURCE), 49_860),
+    "lines of tests": (lambda: lines("test"), 42_745),
+    "words of documents": (words, 28_725),
     "fields of Policy": (lambda: len(thresholds()), 18),
 }
 
