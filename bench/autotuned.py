@@ -23,9 +23,9 @@ import triton
 import triton.language as tl
 
 import triton_linear
+from triton_linear.autotuner import mark_of
 from triton_linear.decisions import NONE
 from triton_linear.examples.matmul import matmul_gelu_residual
-from triton_linear.tuned_configs import mark_of
 
 from .harness import results
 from .harness.cases import Run, chosen, say

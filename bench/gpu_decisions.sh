@@ -50,5 +50,5 @@ case $step in
     *) sed -n '2,12p' "$0" && exit 2 ;;
 esac
 status=$?
-cp "$TRITON_HOME"/.triton/triton-linear/decisions.sqlite "$output" 2>/dev/null
+cp "$TRITON_HOME"/.triton/triton-linear/decisions.jsonl "$output" 2>/dev/null
 exit $status

@@ -34,7 +34,7 @@ from triton_linear.passes.analysis.registers import estimate
 from triton_linear.passes.attempts import concerning
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.occupancy import MOST, resident
-from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.backend import lower, ttgir_of
 from triton_linear.tools.support.compile import (
     DEFAULTS,
     compiled,
@@ -43,7 +43,6 @@ from triton_linear.tools.support.compile import (
     set_target,
     to_triton,
 )
-from triton_linear.tools.support.frontend import ttgir_of
 
 from .harness.cases import say
 from .harness.child import scatter

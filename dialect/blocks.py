@@ -19,8 +19,7 @@ class Blocks:
         self._settle = settle
         self._count = 0
         self._own = threading.local()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(after_in_child=self._forked)
 
     @contextmanager
     def block(self) -> Iterator[None]:

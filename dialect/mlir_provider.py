@@ -7,6 +7,7 @@ which module was found.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 from collections.abc import Iterator
@@ -40,11 +41,16 @@ def found() -> str:
     if spec is None:
         return "found no module 'mlir'"
     where = spec.origin or ", ".join(spec.submodule_search_locations or ())
+    return f"found a module 'mlir' that does not serve, at {where} ({installed() or 'of no known package'})"
+
+
+@functools.cache
+def installed() -> str:
+    """The distributions that may have installed the module, with their versions; empty if there are none."""
     versions = []
     for name in PROVIDERS:
         try:
             versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    package = ", ".join(versions) or "of no known package"
-    return f"found a module 'mlir' that does not serve, at {where} ({package})"
+    return ", ".join(versions)

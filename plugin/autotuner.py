@@ -2,7 +2,7 @@
 
 While a setting with the option `autotune` is in force, four of Triton's methods are wrapped:
 
-- `Autotuner.prune_configs` returns each configuration twice, the second time marked (`tuned_configs.OFF`). A
+- `Autotuner.prune_configs` returns each configuration twice, the second time marked (`OFF`). A
   single configuration stays single: Triton does not measure it, and its kernel may not be safe to run twice;
 - `JITFunction.run` removes the mark from its arguments, and has stock Triton compile and launch if there was
   one: while configurations are measured, and always with `wait`. Else the chosen kernel of stock Triton's
@@ -13,30 +13,93 @@ While a setting with the option `autotune` is in force, four of Triton's methods
   The choices on disk have the mark, and their keys contain the marked configurations.
 
 When no such setting is in force any more, methods and caches are restored.
+
+The mark is one of a configuration's `kwargs`. Triton's and Inductor's autotuners copy, print and cache these
+with the configuration. The wrapped functions that launch or compile a configuration remove the mark first.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from triton_linear.patch import Patch
-from triton_linear.tuned_configs import (
-    MARK,
-    OFF,
-    mark_of,
-    marked,
-    missing,
-    warn_unsupported,
-    with_and_without,
-    wrapped,
-)
+from triton_linear.report import LimitWarning
 
 if TYPE_CHECKING:
     from triton_linear.setting import Setting
+    from triton_linear.state import State
+
+MARK: Final = "triton_linear"
+"""The name of the mark among `kwargs`; its value is ON or OFF."""
+ON: Final = "on"
+OFF: Final = "off"
+
+
+def mark_of(config: Any) -> str | None:
+    """The mark of a configuration; None if it has none."""
+    found: str | None = (getattr(config, "kwargs", None) or {}).get(MARK)
+    return found
+
+
+def marked(config: Any, mark: str | None) -> Any:
+    """A copy of a configuration with this mark, or without a mark if None."""
+    made = copy.copy(config)
+    made.kwargs = {name: value for name, value in config.kwargs.items() if name != MARK}
+    if mark is not None:
+        made.kwargs[MARK] = mark
+    return made
+
+
+def with_and_without(configs: Sequence[Any], on: str | None) -> list[Any]:
+    """All configurations with the plugin, then all without it; so of equally fast ones, that with it is chosen.
+
+    on: the mark of those with the plugin; None: they are the objects in `configs`, without a mark.
+
+    >>> from types import SimpleNamespace
+    >>> [mark_of(each) for each in with_and_without([SimpleNamespace(kwargs={"BLOCK": 64})], ON)]
+    ['on', 'off']
+    """
+    first = list(configs) if on is None else [marked(config, on) for config in configs]
+    return first + [marked(config, OFF) for config in configs]
+
+
+def missing(owner: Any, functions: Mapping[str, tuple[str, ...]]) -> str:
+    """The first of these functions that an autotuner lacks; "" if it has all.
+
+    functions: by their path from `owner`, the first parameters of each. All others must have defaults."""
+    for path, names in functions.items():
+        found = functools.reduce(lambda holder, name: getattr(holder, name, None), path.split("."), owner)
+        given = [] if found is None else list(inspect.signature(found).parameters.values())
+        rest = given[len(names) :]
+        if tuple(each.name for each in given[: len(names)]) != names or any(
+            each.default is each.empty for each in rest
+        ):
+            return f"{path}({', '.join(names)})"
+    return ""
+
+
+def wrapped(stock: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls `ours` with `stock` before the arguments."""
+
+    @functools.wraps(stock)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return ours(stock, *args, **kwargs)
+
+    return call
+
+
+def warn_unsupported(whose: str, reason: str) -> None:
+    """Warn that an autotuner measures as without the plugin."""
+    text = f"measuring both ways does nothing for {whose}: {reason}"
+    warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=4)
+
 
 _ConfigCache = dict[Any, Any]
 """`Autotuner.cache`: the chosen configuration for each key."""
@@ -48,16 +111,6 @@ _METHODS = {
 }
 _RUN = {"run": ("self", "args", "grid", "warmup", "kwargs")}
 """The parameters of the wrapped methods of `Autotuner` and `JITFunction` in supported releases."""
-
-
-class Switch(Protocol):
-    """The setting in force in the process and in each of its threads."""
-
-    def current(self) -> Setting | None:
-        """The setting that this thread compiles under."""
-
-    def stock(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function with stock Triton in force in this thread."""
 
 
 class _Trial(threading.local):
@@ -81,7 +134,7 @@ class _Trial(threading.local):
 class Autotuning:
     """The wrapped methods, and the autotuners whose caches are replaced."""
 
-    def __init__(self, switch: Switch) -> None:
+    def __init__(self, switch: State) -> None:
         self._switch = switch
         self._patches: tuple[Patch, ...] = ()
         self._lock = threading.RLock()
@@ -93,8 +146,7 @@ class Autotuning:
 
     @property
     def measures(self) -> bool:
-        """True if this thread is in an autotuner that measures configurations with the plugin and without, or
-        launches the one that it has chosen."""
+        """True if this thread measures configurations both ways, or launches the one that it has chosen."""
         return self._trial.measures
 
     @property
@@ -103,8 +155,7 @@ class Autotuning:
         return self._trial.off
 
     def follow(self, setting: Setting | None) -> None:
-        """Wrap Triton's methods if `setting` asks for it; else restore them. Called when the setting in force
-        changes."""
+        """Wrap Triton's methods if `setting` asks for it; else restore them. Called when it changes."""
         self._restore_caches()
         if setting is None or not setting.options.autotunes:
             for patch in reversed(self._patches):
@@ -123,8 +174,7 @@ class Autotuning:
         warn_unsupported("triton.autotune", self._reason)
 
     def forked(self) -> None:
-        """Called in a child process: make a new lock, as the thread that held the old one may not exist
-        here."""
+        """Called in a child process, where no thread may hold the old lock any more."""
         self._lock = threading.RLock()
 
     def _make_patches(self) -> tuple[Patch, ...]:

@@ -30,10 +30,9 @@ from triton_linear.contests.events import Clock, driver_clock
 from triton_linear.contests.launches import STOCK, Entrant, Known, LaunchContest
 from triton_linear.contests.revisits import Revisits
 from triton_linear.contests.workers import Workers
-from triton_linear.decisions import NO_DECISIONS, NONE
+from triton_linear.decisions import NO_DECISIONS, NONE, gpu_names
 from triton_linear.dialect import store
 from triton_linear.fallback import check_table
-from triton_linear.gpus import gpu_names
 from triton_linear.outlets import Outlets
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import NO_UNITS, UnitArguments
@@ -194,8 +193,7 @@ class _Contest:
             pass
 
     def _take(self, name: str) -> bool:
-        """Have a variant take part that is on disk, if its code is another one; else have it compiled. True if
-        nothing is compiled."""
+        """Have a variant take part that is on disk with other code, or compile it. False if it is compiled."""
         kernel = self._stock()
         if kernel is None:
             return False

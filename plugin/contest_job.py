@@ -42,8 +42,7 @@ Knobs = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else changes the kernels that Triton compiles in a process: environment variables, knobs, and the
-    sources of Triton and of this package."""
+    """What else changes compiled kernels: environment variables, knobs, sources of Triton and this package."""
 
     environment: Mapping[str, str]
     knobs: Knobs
@@ -151,8 +150,7 @@ def key_of(stock: str, setting: Setting, units: UnitArguments = NO_UNITS) -> str
 
 
 def digests_of(kernel: Any) -> set[str]:
-    """The digests of the binary and of the LLVM IR of a kernel (`CompiledKernel`): others with one of them have
-    the same code."""
+    """The digests of a kernel's binary and LLVM IR: others with one of them have the same code."""
     return {_digest(kernel.kernel), _digest(kernel.asm[_LLVM])}
 
 
@@ -349,8 +347,7 @@ def _put(job: Job, made: _Made) -> None:
 
 
 def found(kernel: Any, key: str) -> Any:
-    """Our version of a kernel of stock Triton's, from Triton's cache: a `CompiledKernel` with what stages
-    before made of its source; None if it is not there."""
+    """Our version of a kernel of stock Triton's in Triton's cache (`CompiledKernel`); None if there is none."""
     from triton.compiler.compiler import CompiledKernel
     from triton.runtime.cache import get_cache_manager
 

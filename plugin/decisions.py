@@ -1,4 +1,4 @@
-"""Decisions: which variant of a kernel was measured to be the fastest. An SQLite file keeps them.
+"""Decisions: which variant of a kernel was measured to be the fastest. A file keeps them as lines of JSON.
 
 A decision holds for one kernel, one kind of GPU, and one version of Triton, ptxas and this package.
 `triton-linear tune` makes decisions; the plugin follows them in every compile. It reads the file once for each
@@ -6,37 +6,32 @@ setting, at the first compile, and its cache keys contain a digest of the decisi
 
     decisions = "" | "none" | FILE | URL "#sha256=" DIGEST
 
-"" is the user's own file, `decisions.sqlite` in `folder()`, if it exists. `fsspec` downloads a URL once; the
+"" is the user's own file, `decisions.jsonl` in `folder()`, if it exists. `fsspec` downloads a URL once; the
 copy is kept in the same folder, under its digest.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from triton_linear.dialect.verdicts import folder
 from triton_linear.dialect.whole_files import write_whole
 
-if TYPE_CHECKING:
-    import sqlite3
-
 NONE: Final = "none"
-FILE: Final = "decisions.sqlite"
+FILE: Final = "decisions.jsonl"
 
-_SQLITE: Final = b"SQLite format 3"
-"""How a file of SQLite begins."""
-_APPLICATION: Final = 0x746C6431
-"""SQLite's application id of our files: "tld1"."""
-_PATIENCE: Final = 30.0
-"""Seconds to wait for another process that is writing."""
 _HASH: Final = "#sha256="
+_NAME_BYTES: Final = 96
+"""The longest name of a GPU (NVML)."""
 
 
 class DecisionError(Exception):
@@ -82,13 +77,6 @@ class Decision:
 
 _KEY: Final = tuple(entry.name for entry in fields(Circumstances))
 _VALUES: Final = tuple(entry.name for entry in fields(Decision))[1:]
-_COLUMNS: Final = ", ".join(_KEY + _VALUES)
-_TEXTS: Final = ", ".join(f"{name} TEXT NOT NULL" for name in (*_KEY, "variant", "name"))
-_SCHEMA: Final = f"""
-CREATE TABLE IF NOT EXISTS decisions ({_TEXTS},
- ratio REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, measured TEXT NOT NULL,
- PRIMARY KEY ({", ".join(_KEY)}))
-"""
 
 
 def default_file() -> Path:
@@ -100,130 +88,81 @@ def default_file() -> Path:
 class DecisionFile:
     """A file of decisions. Each call opens it anew; several processes may read and write it at once.
 
-    All methods raise DecisionError if the file is damaged, is not of this package, or cannot be opened.
+    All methods raise DecisionError if the file has anything else in it, or cannot be read or written.
     """
 
     path: Path
 
     def read(self) -> list[Decision]:
-        """All decisions, in the order of their circumstances."""
-        with self._opened("ro") as connection:
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM decisions ORDER BY {', '.join(_KEY)}").fetchall()
+        """All decisions, in the order of their circumstances; none if there is no file."""
+        if not os.path.exists(self.path):
+            return []
+        found: list[Decision] = []
         try:
-            return list(map(_decision, rows))
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                found.append(of_line(line))
+        except OSError as error:
+            raise DecisionError(f"{self.path}: {error.strerror or error}") from error
         except ValueError as error:
-            raise DecisionError(f"{self.path}: {error}") from error
+            raise DecisionError(f"{self.path}:{len(found) + 1}: holds no decision of triton-linear") from error
+        return sorted(found, key=lambda each: each.circumstances)
 
     def put(self, decisions: Iterable[Decision]) -> None:
         """Add decisions and replace those for the same circumstances: all of them, or none if it fails."""
-        marks = ", ".join("?" * len(_KEY + _VALUES))
-        rows = [
-            (*astuple(each.circumstances), *(getattr(each, name) for name in _VALUES)) for each in decisions
-        ]
-        with self._opened("rwc") as connection:
-            connection.executemany(f"INSERT OR REPLACE INTO decisions ({_COLUMNS}) VALUES ({marks})", rows)
+        with self._changed() as kept:
+            kept.update((each.circumstances, each) for each in decisions)
 
     def remove(self, circumstances: Iterable[Circumstances]) -> int:
         """Remove decisions; returns how many there were."""
-        where = " AND ".join(f"{name} = ?" for name in _KEY)
-        with self._opened("rw") as connection:
-            return sum(
-                connection.execute(f"DELETE FROM decisions WHERE {where}", astuple(each)).rowcount
-                for each in circumstances
-            )
+        with self._changed() as kept:
+            return sum(kept.pop(each, None) is not None for each in circumstances)
 
     @contextlib.contextmanager
-    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
-        """A transaction, which is undone if the block raises."""
+    def _changed(self) -> Iterator[dict[Circumstances, Decision]]:
+        """The decisions, which the block may change, and which are then written. Nobody else writes then."""
         try:
-            import sqlite3
-        except ImportError as error:
-            raise DecisionError(f"{self.path}: this Python has no SQLite: {error}") from error
-        try:
-            if mode == "rwc":
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            address = f"{self.path.absolute().as_uri()}?mode={mode}"
-            connection = sqlite3.connect(address, timeout=_PATIENCE, uri=True, isolation_level=None)
-        except (OSError, ValueError, sqlite3.Error) as error:
-            raise DecisionError(f"{self.path}: {error}") from error
-        try:
-            connection.execute("BEGIN" if mode == "ro" else "BEGIN IMMEDIATE")
-            self._check(connection, mode)
-            yield connection
-            connection.execute("COMMIT")
-        except (sqlite3.Error, OverflowError, UnicodeError) as error:
-            raise DecisionError(f"{self.path}: {error}") from error
-        finally:
-            connection.close()
-
-    def _check(self, connection: sqlite3.Connection, mode: str) -> None:
-        """Raise DecisionError if the file is not of this package; set up a new one."""
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        if application == _APPLICATION:
-            kinds = connection.execute("SELECT type FROM sqlite_master WHERE name = 'decisions'").fetchall()
-            if kinds != [("table",)]:
-                raise DecisionError(f"{self.path}: has no table of decisions")
-            return
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application or tables or mode == "ro":
-            raise DecisionError(f"{self.path}: holds no decisions of triton-linear")
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute(_SCHEMA)
-
-
-def _decision(values: Iterable[object]) -> Decision:
-    """The decision with these values, in the order of the columns. Raises ValueError if some have other types,
-    as in a file that somebody edited."""
-    found = tuple(float(each) if isinstance(each, int) else each for each in values)
-    texts, figures = (*found[: len(_KEY) + 2], found[-1]), found[len(_KEY) + 2 : -1]
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(each, float) for each in figures):
-        raise ValueError(f"no decision: {found}")
-    return Decision(Circumstances(*found[: len(_KEY)]), *found[len(_KEY) :])  # type: ignore[arg-type]
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            held = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(held, fcntl.LOCK_EX)
+                decisions = {each.circumstances: each for each in self.read()}
+                yield decisions
+                write_whole(self.path, "".join(map(as_line, decisions.values())).encode())
+            finally:
+                os.close(held)
+        except OSError as error:
+            raise DecisionError(f"{self.path}: {error.strerror or error}") from error
 
 
 def as_line(decision: Decision) -> str:
-    """A decision as a line of JSON.
-
-    Ensures: of_line(as_line(decision)) == decision.
-    """
+    """A decision as a line of JSON."""
     import json
 
-    return json.dumps(asdict(decision.circumstances) | {name: getattr(decision, name) for name in _VALUES})
+    about = asdict(decision.circumstances)
+    return json.dumps(about | {name: getattr(decision, name) for name in _VALUES}) + "\n"
 
 
 def of_line(text: str) -> Decision:
-    """Parse a decision from a line of JSON. Raises ValueError if the line is not a decision."""
+    """The decision in a line of JSON. Raises ValueError if there is none."""
     import json
 
-    data = json.loads(text)
-    if not isinstance(data, dict) or set(data) != {*_KEY, *_VALUES}:
-        raise ValueError(f"no decision: {text}")
-    return _decision(data[name] for name in (*_KEY, *_VALUES))
-
-
-def decisions_in(path: Path) -> list[Decision]:
-    """The decisions in a file: of this package, or of lines that `triton-linear decisions list --json` prints.
-
-    Raises DecisionError if it is neither."""
     try:
-        with path.open("rb") as file:
-            begins = file.read(len(_SQLITE))
-        if begins == _SQLITE:
-            return DecisionFile(path).read()
-        lines = path.read_text(encoding="utf-8").splitlines()
-        if not lines:
-            raise ValueError("no line")
-        return [of_line(line) for line in lines]
-    except OSError as error:
-        raise DecisionError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise DecisionError(f"{path}: holds no decisions of triton-linear") from error
+        data = json.loads(text)
+        values = [data[name] for name in (*_KEY, *_VALUES)] if data.keys() == {*_KEY, *_VALUES} else []
+        found: list[Any] = [float(each) if isinstance(each, int) else each for each in values]
+    except (AttributeError, RecursionError, OverflowError) as error:
+        raise ValueError(f"no decision: {text}") from error
+    texts, figures = (*found[: len(_KEY) + 2], *found[-1:]), found[len(_KEY) + 2 : -1]
+    is_one = all(isinstance(each, str) for each in texts) and all(isinstance(each, float) for each in figures)
+    if not (found and is_one):
+        raise ValueError(f"no decision: {text}")
+    return Decision(Circumstances(*found[: len(_KEY)]), *found[len(_KEY) :])
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """The variants to compile, by kernel, target and ptxas. digest: of these variants; empty if there are
-    none."""
+    """The variants to compile, by kernel, target and ptxas. digest: of these; empty if there are none."""
 
     variants: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     digest: str = ""
@@ -266,13 +205,15 @@ def load(place: str) -> Decisions:
     if place == NONE:
         return NO_DECISIONS
     path = file_of(place)
-    if not place and not os.path.exists(path):
+    if place and not os.path.exists(path):
+        raise DecisionError(f"{path}: there is no such file")
+    made = DecisionFile(path).read()
+    if not made:
         return NO_DECISIONS
     from triton_linear.dialect.sources import CODE_VERSION
     from triton_linear.dialect.triton_versions import found
-    from triton_linear.gpus import gpu_names
 
-    return Decisions.among(decisions_in(path), found() or "", CODE_VERSION, gpu_names())
+    return Decisions.among(made, found() or "", CODE_VERSION, gpu_names())
 
 
 def file_of(place: str) -> Path:
@@ -285,7 +226,7 @@ def file_of(place: str) -> Path:
     address, mark, digest = place.partition(_HASH)
     if not mark or len(digest) != hashlib.sha256().digest_size * 2:
         raise DecisionError(f"{place}: a URL of decisions ends in {_HASH} and the SHA-256 of the file")
-    kept = folder() / f"decisions-{digest[:16]}.sqlite"
+    kept = folder() / f"decisions-{digest[:16]}.jsonl"
     with contextlib.suppress(OSError):
         if hashlib.sha256(kept.read_bytes()).hexdigest() == digest:
             return kept
@@ -300,8 +241,7 @@ def file_of(place: str) -> Path:
 
 
 def _fetched(address: str) -> bytes:
-    """The content at a URL. Raises DecisionError for any exception: file systems of `fsspec` raise all
-    kinds."""
+    """The content at a URL. Raises DecisionError for any exception: `fsspec` raises all kinds."""
     try:
         import fsspec
     except ImportError as error:
@@ -362,3 +302,29 @@ def ptxas_version(target: str) -> str:
     said: str = get_ptxas_version(int(capability))
     version = re.search(r"\bV(\d+(?:\.\d+)+)", said)
     return version[1] if version else said.strip()
+
+
+@functools.cache
+def gpu_names() -> frozenset[str]:
+    """The names of the NVIDIA GPUs, such as "NVIDIA H200"; empty if there is no driver.
+
+    NVML needs no CUDA context, which a process that forks later must not have.
+    """
+    import ctypes
+
+    found = set()
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        if library.nvmlInit_v2():
+            return frozenset()
+        count = ctypes.c_uint()
+        library.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        for index in range(count.value):
+            device, name = ctypes.c_void_p(), ctypes.create_string_buffer(_NAME_BYTES)
+            failed = library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device))
+            if not (failed or library.nvmlDeviceGetName(device, name, _NAME_BYTES)):
+                found.add(name.value.decode(errors="replace"))
+        library.nvmlShutdown()
+    except (OSError, AttributeError):  # no such library, or no such function
+        pass
+    return frozenset(found)

@@ -216,9 +216,8 @@ def _warn(reason: str) -> None:
 
 
 def come_first() -> None:
-    """If the plugin is waiting for the import of Triton to follow the variable, import Triton now. The caller
-    then changes the setting, so that its options replace those of the variable.
-    """
+    """If the plugin waits for the import of Triton, import it now: what the caller sets then replaces what the
+    variable says."""
     if _turn_on in _finder.actions.get("triton", ()):
         from contextlib import suppress
 

@@ -5,6 +5,8 @@ A warning must not stop the compile: if memory or stack is exhausted, there is n
 
 from __future__ import annotations
 
+import functools
+import os
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
@@ -12,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from triton_linear.dialect.interfaces import Metadata
 from triton_linear.passes.user_passes import PassError
-from triton_linear.report import FallbackWarning
+from triton_linear.report import FallbackWarning, LimitWarning
 from triton_linear.setting import Setting
 
 
@@ -93,3 +95,19 @@ def _module_file(kernel: str, metadata: Metadata) -> str:
             if path is not None:
                 return path
     return "the kernel's .ttgir (TRITON_KERNEL_DUMP=1 writes it)"
+
+
+def warn_of_tiles() -> None:
+    """Warn once if Triton compiles by CUDA Tile IR: it has that backend, and the variable chooses it."""
+    from triton.backends import backends  # type: ignore[import-untyped, unused-ignore]
+
+    if os.environ.get("ENABLE_TILE") == "1" and "tileir" in backends:
+        _warn_of_tiles()
+
+
+@functools.cache
+def _warn_of_tiles() -> None:
+    text = (
+        "ENABLE_TILE=1 has CUDA Tile IR compile kernels, whose tensors have no layouts: they stay as they are"
+    )
+    warnings.warn(f"triton_linear: {text}", LimitWarning, stacklevel=4)

@@ -28,7 +28,7 @@ from dataclasses import replace
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, cast
 
-from triton_linear import environment, fallback, limited, unit_arguments
+from triton_linear import environment, fallback, unit_arguments
 from triton_linear.checked import check_launches, parameters
 from triton_linear.dialect import triton_versions
 from triton_linear.dialect.interfaces import Backend, Stages
@@ -69,7 +69,7 @@ def install(*, on_report: Listener | None = None, **given: Unpack[Given]) -> Non
         _state.settle()
         environment.exported.put(lambda _: environment.text_of(options))
     _log.info("on with Triton %s: %s", triton_versions.found(), environment.text_of(options))
-    limited.warn()
+    fallback.warn_of_tiles()
     _state.autotuning.warn()
 
 
@@ -99,8 +99,7 @@ def enabled(
 def pinned(options: Options | None) -> Iterator[list[Report]]:
     """Compile under `options` within the block, or with stock Triton if None. This holds for this thread alone,
     whatever setting is in force for the process, and launches wait for what is compiled. Tools of this package
-    use it.
-    """
+    use it."""
     triton_versions.require()
     reports: list[Report] = []
     setting = None if options is None else Setting(replace(options, wait=True), (reports.append,))
@@ -118,7 +117,7 @@ def _block(options: Options, listeners: tuple[Listener, ...]) -> Iterator[list[R
         _state.blocks.append(setting)
         _state.settle()
     try:
-        limited.warn()
+        fallback.warn_of_tiles()
         _state.autotuning.warn()
         yield reports
     finally:
@@ -157,8 +156,7 @@ def _patches() -> tuple[Patch, ...]:
 
 
 _state = State(_patches)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_state.forked)
+os.register_at_fork(after_in_child=_state.forked)
 
 
 class _Decision:
@@ -349,8 +347,7 @@ def _contests() -> Contests:
 
 @contextmanager
 def _pinned_submissions(setting: Setting | None) -> Iterator[None]:
-    """Within the block, pin compiles submitted to Triton's asynchronous mode, if one is active, to
-    `setting`."""
+    """Within the block, pin compiles submitted to an asynchronous mode of Triton's to `setting`."""
     from triton.runtime import _async_compile  # type: ignore[import-untyped, unused-ignore]
 
     mode = _async_compile.active_mode.get()

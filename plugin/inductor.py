@@ -54,8 +54,7 @@ _patched: set[type] = set()
 
 def follow(setting: Setting | None) -> None:
     """Have the imported parts of torch follow `setting`, the one in force. Called when the setting changes and
-    when another part of torch is imported.
-    """
+    when another part of torch is imported."""
     global _followed  # noqa: PLW0603
     if "torch" not in sys.modules:
         return
@@ -91,8 +90,7 @@ def _clear(cached: Any) -> bool:
 
 def _patch_pools() -> None:
     """Have pools send the setting with each job. This is not undone: workers that were started while the plugin
-    was on need to learn that it is off.
-    """
+    was on need to learn that it is off."""
     for module, name in _POOLS:
         pool = getattr(sys.modules.get(module), name, None)
         if pool is not None and pool not in _patched:

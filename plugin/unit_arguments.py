@@ -52,8 +52,7 @@ NO_UNITS: Final = UnitArguments()
 
 
 class _Attributes(dict[Any, Any]):
-    """What Triton knows of a kernel's parameters, by their paths, and the units of the launch, which
-    `_do_compile` is not given."""
+    """What Triton knows of a kernel's parameters, and the units of the launch."""
 
     units: UnitArguments = NO_UNITS
 

@@ -25,8 +25,7 @@ CONTESTED: Final = (OURS, CONVERTING)
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant: its name, a description in one line, and its changes of the options in force, None for stock
-    Triton."""
+    """A variant: its name, what it is, and its changes of the options in force; None for stock Triton."""
 
     name: str
     what: str

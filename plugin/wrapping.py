@@ -82,7 +82,7 @@ def _wrapped(
     if "ptx" not in stages and not ("amdgcn" in stages and setting.options.occupancy):
         return {"llir": stage}
     from triton_linear.ptxas.registers import Assembler, user_controls_registers
-    from triton_linear.ptxas.spills import Scratch, Spills
+    from triton_linear.spills import Scratch, Spills
 
     def is_ours() -> bool:
         return stage.converted and stage.options.occupancy

@@ -47,7 +47,8 @@ _BETWEEN = (
 UNITS = (
     *(*_BETWEEN, "dialect/algebra_against_triton", "examples/examples", "lowering/simulate_function"),
     *("passes/defer", "plugin/inductor*", "plugin/known", "plugin/plugin_widths", "plugin/setting"),
-    *(f"plugin/ptxas_{name}" for name in ("cubin", "output", "registers", "spills")),
+    *(f"plugin/ptxas_{name}" for name in ("cubin", "output", "registers")),
+    "plugin/spills",
 )
 """What depends on Triton at all. A name is that of a test file in a folder, or below it."""
 ROWS = (

@@ -32,7 +32,7 @@ from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.explain.records import Place
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import compile_text
-from triton_linear.tools.support.console import opened, show
+from triton_linear.tools.support.console import show
 from triton_linear.tools.support.errors import Printer, fail, guarded
 from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.support.words import Figures, short_encoding, short_type
@@ -59,8 +59,7 @@ _PATTERNS: Final = {
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel's TTGIR, its conversions with their verdicts, and the assembly of stock Triton and of this
-    package."""
+    """A kernel's TTGIR, its checked conversions, and the assembly of stock Triton and of this package."""
 
     name: str
     target: str
@@ -158,8 +157,8 @@ def shown(target: str, folder: Path) -> list[Compiled]:
             table.add_row(*row(conversion))
         pairs = zip(counts(kernel.stock, target), counts(kernel.ours, target), strict=True)
         beside.add_row(kernel.name, *(f"{stock} → {ours}" for stock, ours in pairs))
-    show(opened(), table)
-    show(opened(), beside)
+    show(table)
+    show(beside)
     return kernels
 
 

@@ -21,17 +21,15 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from triton_linear.decisions import DecisionFile, as_line, default_file, of_line
+from triton_linear.decisions import DecisionFile, default_file, gpu_names, of_line
 from triton_linear.dialect.sources import source_digest
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.dialect.whole_files import write_whole
-from triton_linear.gpus import gpu_names
+from triton_linear.tools.decisions import put_later
 from triton_linear.tools.support.errors import fail
-from triton_linear.tools.tune.file_command import later
 
 _MANIFEST: Final = "manifest.json"
 _DECISIONS: Final = "decisions.jsonl"
-_FORMAT: Final = 1
 _INDEX: Final = "__grp__"
 """How the name of Triton's index of a kernel's files begins."""
 _CHILDREN: Final = "child_paths"
@@ -52,8 +50,8 @@ def pack(folder: Path, to: Path) -> int:
         fail("has no compiled kernels", str(folder))
     own = default_file()
     if own.exists():
-        files[_DECISIONS] = "".join(f"{as_line(each)}\n" for each in DecisionFile(own).read()).encode()
-    manifest = {"format": _FORMAT, **_here(), "files": {name: _digest(data) for name, data in files.items()}}
+        files[_DECISIONS] = own.read_bytes()
+    manifest = {**_here(), "files": {name: _digest(data) for name, data in files.items()}}
     text = json.dumps(manifest, indent=1).encode()
     try:
         with tarfile.open(to, "w:gz") as archive:
@@ -81,10 +79,7 @@ def unpack(folder: Path, archive: Path) -> int:
                 fail(f"cannot write: {error.strerror}", str(path))
             written += 1
     if decisions:
-        file = DecisionFile(default_file())
-        known = {each.circumstances: each for each in (file.read() if file.path.exists() else ())}
-        if added := list(later(known, map(of_line, decisions.splitlines()))):
-            file.put(added)
+        put_later(DecisionFile(default_file()), map(of_line, decisions.splitlines()))
     print(f"{_kernels(files)} kernels in {folder}; {written} of {len(files)} files were not there")
     return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
 import sys
@@ -20,7 +19,7 @@ from triton_linear import __version__, environment
 from triton_linear.dialect import mlir_provider, triton_versions, verdicts
 from triton_linear.overview import decisions_line
 from triton_linear.report import Outcome
-from triton_linear.tools.support.console import opened, show
+from triton_linear.tools.support.console import show
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.words import count
 
@@ -35,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join((f"triton-linear {__version__}", *_state())))
         if (table := passes()) is not None:
             print(flush=True)
-            show(opened(), table)
+            show(table)
         return 0
     lines, invalid = read(arguments.file)
     if invalid:
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(sums, indent=2))
         return 0
-    show(opened(), table_of(sums, lines))
+    show(table_of(sums, lines))
     for line in {(line["kernel"], line["error"]): line for line in lines if line["error"]}.values():
         print(f"{line['kernel']} for {line['target']}: {line['error']}")
     return 0
@@ -105,17 +104,11 @@ def triton_line() -> str:
 
 def mlir_line() -> str:
     """The line about MLIR's bindings: their version, or why they cannot be used."""
-    versions = []
-    for name in mlir_provider.PROVIDERS:
-        try:
-            versions.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
     try:
         import triton_linear.dialect.mlir_adapter  # noqa: F401
     except triton_versions.UnsupportedMLIR as error:
         return f"mlir: refused: {error}"
-    return f"mlir: {', '.join(versions) or 'of no known package'}"
+    return f"mlir: {mlir_provider.installed() or 'of no known package'}"
 
 
 def read(file: str) -> tuple[list[Line], int]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import median
+
+from triton_linear.tools.measuring.choose import left_out
 
 LOSS, GAIN = 0.98, 1.02
 """Ratios between these are equal times: stock Triton beside itself stays within."""
@@ -16,26 +19,16 @@ LOSS, GAIN = 0.98, 1.02
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """(low, median, high): low and high are values between which the true median lies, 95 % sure.
 
-    Requires: at least one value. They are order statistics, chosen by the binomial distribution: how many of
-    n values lie below the median is binomial(n, 1/2). Fewer than six values do not suffice for 95 %, and give
-    their range.
+    Requires: at least one value. Fewer than six do not suffice for 95 %, and give their range.
 
     >>> interval([5, 1, 4, 2, 3, 6, 7])
     (1, 4, 7)
     """
     ordered = sorted(values)
-    count = len(ordered)
-    if not count:
+    if not ordered:
         raise ValueError("interval: no values")
-    below, outside = 0.0, 0
-    for rank in range(count // 2):
-        below += math.comb(count, rank) / 2**count
-        if below > 0.025:
-            break
-        outside = rank
-    half = count // 2
-    median = ordered[half] if count % 2 else (ordered[half - 1] + ordered[half]) / 2
-    return ordered[outside], median, ordered[count - 1 - outside]
+    outside = left_out(len(ordered))
+    return ordered[outside], median(ordered), ordered[-1 - outside]
 
 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> list[float]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from triton_linear.tuned_configs import MARK
+from triton_linear.autotuner import MARK
 
 # Of CachingAutotuner, in torch 2.11.
 NEEDED = ("_precompile_config", "run")

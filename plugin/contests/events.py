@@ -18,42 +18,14 @@ import ctypes
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Final, Protocol, cast
+from contextlib import contextmanager
+from typing import Final, cast
 
 _OK: Final = 0
 _NOT_READY: Final = 600
 """CUDA_ERROR_NOT_READY, hipErrorNotReady."""
 _RELAXED: Final = 2
 """CU_STREAM_CAPTURE_MODE_RELAXED, hipStreamCaptureModeRelaxed."""
-
-
-class Interval(Protocol):
-    """The time between two moments of a stream."""
-
-    def begin(self, stream: int, brief: bool = True) -> bool:
-        """Begin; False, and nothing is done, where the stream captures a graph. brief: an idle GPU waits for
-        the launch of what comes. Raises OSError if the driver does not do it."""
-
-    def end(self, stream: int) -> None: ...
-
-    def milliseconds(self) -> float | None:
-        """The time; None if the GPU is not done yet. Raises OSError if there is none. Requires: this thread is
-        within `Clock.relaxed`."""
-
-
-class Clock(Protocol):
-    """What measures launches on one GPU."""
-
-    def relaxed(self) -> AbstractContextManager[None]:
-        """Within the block this thread may do what ends captures of other streams otherwise."""
-
-    def free(self) -> list[Interval]:
-        """The intervals of the current context that nobody uses: whoever takes one out puts it back. The first
-        call in a context makes some, so that launches do not. Raises OSError if the driver makes none."""
-
-    def interval(self) -> Interval:
-        """A new interval in the current context. Raises OSError if the driver makes none."""
 
 
 NANOSECONDS: Final = 20_000
@@ -90,10 +62,9 @@ def driver_clock(backend: str) -> Clock | None:
 
 
 def clock_of(backend: str, library: Callable[[], str]) -> Clock | None:
-    """The clock of a backend ("cuda" or "hip"); None if its driver lacks a function. library: the driver's
-    path."""
+    """The clock of a backend ("cuda" or "hip") by its driver's path; None if that lacks a function."""
     try:
-        return _DriverClock(backend, library())
+        return Clock(backend, library())
     except Exception:  # no such library, no such function, or Triton does not find it
         return None
 
@@ -118,8 +89,8 @@ _FUNCTIONS: Final = {
 and the flags of an event."""
 
 
-class _DriverClock:
-    """The clock of a driver, by functions that return a status, 0 for success."""
+class Clock:
+    """What measures launches on one GPU, by functions of a driver that return a status, 0 for success."""
 
     def __init__(self, backend: str, library: str) -> None:
         quick, other = self._quick, self._other = ctypes.PyDLL(library), ctypes.CDLL(library)
@@ -144,6 +115,7 @@ class _DriverClock:
 
     @contextmanager
     def relaxed(self) -> Iterator[None]:
+        """Within the block this thread may do what ends captures of other streams otherwise."""
         mode = ctypes.c_int(_RELAXED)
         _check(self.exchange_mode(ctypes.addressof(mode)))
         try:
@@ -152,9 +124,12 @@ class _DriverClock:
             self.exchange_mode(ctypes.addressof(mode))
 
     def free(self) -> list[Interval]:
+        """The intervals of the current context that nobody uses: whoever takes one out puts it back. The first
+        call in a context makes some, so that launches do not. Raises OSError if the driver makes none."""
         return self._here()[0]
 
-    def interval(self) -> _EventPair:
+    def interval(self) -> Interval:
+        """A new interval in the current context. Raises OSError if the driver makes none."""
         with self.relaxed():
             return self._made(self._here()[1])
 
@@ -166,7 +141,7 @@ class _DriverClock:
             if context.value not in self._by_context:
                 with self.relaxed():
                     pause = self._made_pause() if context.value else None
-                    free: list[Interval] = [self._made(pause) for _ in range(_READY)]
+                    free = [self._made(pause) for _ in range(_READY)]
                 self._by_context[context.value] = free, pause
             return self._by_context[context.value]
 
@@ -182,7 +157,7 @@ class _DriverClock:
         except AttributeError:
             return None
 
-    def _made(self, pause: _Pause | None) -> _EventPair:
+    def _made(self, pause: _Pause | None) -> Interval:
         events: list[int] = []
         for _ in range(2):
             event = _POINTER()
@@ -192,7 +167,7 @@ class _DriverClock:
                     self._destroy(made)
                 _check(status)
             events.append(event.value or 0)
-        return _EventPair(self, events, pause)
+        return Interval(self, events, pause)
 
 
 def _check(status: int) -> None:
@@ -225,14 +200,14 @@ class _Pause:
                 self._function = None  # its context is gone
 
 
-class _EventPair:
-    """Two events of one context, which last as long as the process: they are used again and again.
+class Interval:
+    """The time between two moments of a stream: two events of one context, which last as long as the process.
 
     What the driver answers has its place here, since one thread at a time uses an interval."""
 
     __slots__ = ("_answer", "_answer_at", "_driver", "_first", "_float", "_pause", "_second")
 
-    def __init__(self, driver: _DriverClock, events: list[int], pause: _Pause | None) -> None:
+    def __init__(self, driver: Clock, events: list[int], pause: _Pause | None) -> None:
         self._driver = driver
         self._first, self._second = events
         self._pause = pause
@@ -241,6 +216,8 @@ class _EventPair:
         self._float = ctypes.c_float.from_buffer(self._answer)
 
     def begin(self, stream: int, brief: bool = True) -> bool:
+        """Begin; False, and nothing is done, where the stream captures a graph. brief: an idle GPU waits for
+        the launch of what comes. Raises OSError if the driver does not do it."""
         driver = self._driver
         if driver.capturing(stream, self._answer_at) or self._answer.value:
             return False
@@ -251,10 +228,13 @@ class _EventPair:
         return True
 
     def end(self, stream: int) -> None:
+        """End. Raises OSError if the driver does not do it."""
         if status := self._driver.record(self._second, stream):
             _check(status)
 
     def milliseconds(self) -> float | None:
+        """The time; None if the GPU is not done yet. Raises OSError if there is none. Requires: this thread is
+        within `Clock.relaxed`."""
         status = self._driver.elapsed(self._answer_at, self._first, self._second)
         if status == _NOT_READY:
             return None

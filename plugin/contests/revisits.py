@@ -31,8 +31,7 @@ class Revisits:
         self._thread: threading.Thread | None = None
         self._entries: list[tuple[float, int, Callable[[], None]]] = []
         self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self._forget)
 
     def add(self, number: int, again: Callable[[], None]) -> None:
         """Call `again` after the time of revisit `number`, counted from 0; never if there is no such time."""

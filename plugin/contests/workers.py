@@ -1,14 +1,13 @@
 """Processes that do jobs beside the program, each with a thread here that waits for it.
 
-A process has two pipes of its own: it reads pickled jobs from one, and writes a pickled answer for each to
-the other (`work`). When the process that started it ends, it finishes the job at hand and ends as well.
+A process has a connection of its own, from which it takes jobs and to which it gives an answer for each
+(`work`). When the process that started it ends, it finishes the job at hand and ends as well.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle
 import queue
 import signal
 import subprocess
@@ -17,7 +16,9 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, Any, Final
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Final
 
 _log = logging.getLogger("triton_linear")
 PATIENCE: Final = 600.0
@@ -36,7 +37,7 @@ _SAID: Final = 300
 _START: Final = (
     "import os, sys; os.nice({nice}); sys.path[:] = {path!r}; "
     "from triton_linear.contests.workers import work; from triton_linear.contest_job import answer_to; "
-    "work(answer_to, {jobs}, {answers}, {patience})"
+    "work(answer_to, {connection}, {patience})"
 )
 """What a process runs: it imports what this one does, whatever lies in the current folder."""
 
@@ -46,61 +47,48 @@ class Lost(Exception):
 
 
 Answered = Callable[[object], None]
-Command = Callable[[int, int], tuple[str, ...]]
-"""The command of a process, by the ends of its pipes."""
+Command = Callable[[int], tuple[str, ...]]
+"""The command of a process, by the number of its end of the connection."""
 
 
-def command(jobs: int, answers: int) -> tuple[str, ...]:
+def command(connection: int) -> tuple[str, ...]:
     """What starts a worker."""
-    text = _START.format(nice=_NICE, path=list(sys.path), jobs=jobs, answers=answers, patience=PATIENCE)
+    text = _START.format(nice=_NICE, path=list(sys.path), connection=connection, patience=PATIENCE)
     return (sys.executable, "-c", text)
 
 
-def work(answer_to: Callable[[Any], object], jobs: int, answers: int, patience: float) -> None:
-    """Answer jobs until their pipe ends, each by `answer_to`. jobs, answers: the ends of the pipes. patience:
-    seconds for a job, after which this process ends."""
-    with os.fdopen(jobs, "rb") as given, os.fdopen(answers, "wb") as told:
+def work(answer_to: Callable[[Any], object], connection: int, patience: float) -> None:
+    """Answer jobs until the connection ends, each by `answer_to`. patience: seconds for a job, after which this
+    process ends."""
+    with Connection(connection) as asked, suppress(EOFError, ConnectionError):
         while True:
-            try:
-                job = pickle.load(given)
-            except EOFError:
-                return
+            job = asked.recv()
             signal.alarm(int(patience) + 1)
             answer = answer_to(job)
             signal.alarm(0)
-            try:
-                pickle.dump(answer, told)
-                told.flush()
-            except BrokenPipeError:
-                return
+            asked.send(answer)
 
 
 class _Process:
-    """A process and the pipes to it."""
+    """A process and the connection to it."""
 
     def __init__(self, made: Command) -> None:
-        given, jobs = os.pipe()
-        answers, told = os.pipe()
-        self.said = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
-        try:
-            self._process = subprocess.Popen(
-                made(given, told),
-                stdin=subprocess.DEVNULL,
-                stdout=self.said,
-                stderr=self.said,
-                pass_fds=(given, told),
-                start_new_session=True,  # an interrupt from the keyboard is the program's
-            )
-        except BaseException:
-            os.close(jobs)
-            os.close(answers)
-            self.said.close()
-            raise
-        finally:
-            os.close(given)
-            os.close(told)
-        self.jobs: IO[bytes] = os.fdopen(jobs, "wb")
-        self.answers: IO[bytes] = os.fdopen(answers, "rb")
+        self._connection, theirs = Pipe()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    made(theirs.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._said,
+                    stderr=self._said,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,  # an interrupt from the keyboard is the program's
+                )
+            except BaseException:
+                self._connection.close()
+                self._said.close()
+                raise
 
     def kill(self) -> None:
         """End the process and what it has started."""
@@ -113,10 +101,9 @@ class _Process:
         timer.daemon = True
         timer.start()
         try:
-            pickle.dump(job, self.jobs)
-            self.jobs.flush()
-            return pickle.load(self.answers)
-        except Exception as error:  # whatever else than a pickle may come
+            self._connection.send(job)
+            return self._connection.recv()
+        except Exception as error:  # whatever else than an answer may come
             self.kill()
             raise Lost(f"{type(error).__name__}; it said: {self._last_words()}") from None
         finally:
@@ -124,22 +111,20 @@ class _Process:
 
     def _last_words(self) -> str:
         self._process.wait()
-        self.said.seek(0, os.SEEK_END)
-        self.said.seek(max(0, self.said.tell() - _SAID))
-        return self.said.read().decode(errors="replace").strip() or "nothing"
+        self._said.seek(0, os.SEEK_END)
+        self._said.seek(max(0, self._said.tell() - _SAID))
+        return self._said.read().decode(errors="replace").strip() or "nothing"
 
     def end(self) -> None:
         """Let the process end, once it has done what it is doing."""
-        for pipe in (self.jobs, self.answers, self.said):
-            with suppress(OSError):
-                pipe.close()
+        self._connection.close()
+        self._said.close()
         self._process.wait()
 
     def leave(self) -> None:
-        """In a forked child: hold the pipes no longer, so that the process sees when the parent ends."""
+        """In a forked child: hold the connection no longer, so that the process sees when the parent ends."""
         with suppress(OSError), open(os.devnull, "r+b") as nothing:
-            for pipe in (self.jobs, self.answers):
-                os.dup2(nothing.fileno(), pipe.fileno(), inheritable=False)
+            os.dup2(nothing.fileno(), self._connection.fileno(), inheritable=False)
 
 
 class Workers:
@@ -149,12 +134,10 @@ class Workers:
     """
 
     def __init__(self, made: Command = command, count: int | None = None) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self._most = count or max(1, min(_MOST, cores // _CORES_EACH))
+        self._most = count or max(1, min(_MOST, len(os.sched_getaffinity(0)) // _CORES_EACH))
         self._command = made
         self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(after_in_child=self._forked)
 
     def submit(self, job: object, answered: Answered) -> None:
         """Have a process do a job; then call `answered` in another thread, once, with its answer or with a

@@ -51,8 +51,7 @@ class Usage:
 
 
 def usage(cubin: object) -> Usage | None:
-    """The registers and stack of a cubin's kernel; None if they cannot be read, or if there are several
-    functions."""
+    """The registers and stack of a cubin's kernel; None if they cannot be read, or for several functions."""
     found: dict[int, list[int]] = {_REGISTERS: [], _STACK: []}
     try:
         for attribute, value in _attributes(dict(_sections(cubin))[_INFO]):
@@ -106,8 +105,7 @@ def loops(cubin: object) -> list[Loop] | None:
 
 
 def capability(cubin: object) -> int | None:
-    """Ten times the compute capability of a cubin; None if it cannot be read, or if the form of branches is not
-    known for it."""
+    """Ten times the compute capability of a cubin; None if that, or the form of its branches, is not known."""
     if not isinstance(cubin, bytes) or len(cubin) < _FLAGS + 4 or not cubin.startswith(_ELF):
         return None
     (flags,) = struct.unpack_from("<I", cubin, _FLAGS)

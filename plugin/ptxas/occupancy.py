@@ -64,8 +64,7 @@ class CtaLimits:
         return min(self.most, resident(used, self.warps, self.gpu.registers, self.gpu.lanes))
 
     def ctas_leaving(self, wanted: int, used: int) -> int | None:
-        """The most CTAs, at most those with `used` registers, that leave a thread `wanted` registers; None if
-        there is no such number, or if that is hardly more registers."""
+        """The most CTAs that leave a thread `wanted` registers; None if none do, or if that is hardly more."""
         if used + UNIT > wanted:
             return None
         counts = range(self.ctas(used), 0, -1)

@@ -47,8 +47,7 @@ def user_controls_registers(options: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KeptDirective:
-    """What is kept of a kernel. directive: the one that it is assembled with; "" for none. stack: the bytes of
-    a thread's stack with it."""
+    """The directive that a kernel is assembled with, "" for none; and the bytes of a thread's stack with it."""
 
     directive: str
     stack: int
@@ -74,7 +73,7 @@ def _with(directive: str, text: str, threads: re.Match[str]) -> str:
 
 
 class Assembler:
-    """Both stages of one kernel (`spills.Assembly`).
+    """Both stages of one kernel.
 
     ptx, cubin: the backend's own stages. gpu: returns the target with its thresholds, where the kernel is to
     get a directive; None: it is not. fails: is called with an exception of this class's own work, and may raise
@@ -155,8 +154,7 @@ class Assembler:
         return text, KeptDirective("", before.stack)
 
     def spilled(self, text: object, metadata: Metadata) -> int | None:
-        """The bytes that a thread of a kernel spills, which is assembled if it has not been; None if that
-        fails. text: its PTX."""
+        """The bytes that a thread of a kernel spills, by its PTX, which may be assembled; None if it fails."""
         if not isinstance(text, str):
             return None
         made = self._made

@@ -1,5 +1,5 @@
-"""The compiled kernels of a side: what `explain` says of each, its layouts by line, and the resources that it
-takes."""
+"""The compiled kernels of a side: what `explain` says of each, its layouts by line, and its resources:
+registers, spills, shared memory, occupancy and loops."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from typing import Any
 from triton_linear import hook
 from triton_linear.dialect import bridge
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import Module, Operation, operations
+from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.examples.spec import gpu_target
+from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.operations.names import CONVERT
+from triton_linear.ptxas.cubin import code, loops, usage
+from triton_linear.ptxas.occupancy import resident
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
-from triton_linear.tools.diff.resources import Resources, resources
-from triton_linear.tools.explain.accesses import bits_of
-from triton_linear.tools.explain.anchors import REASONS, name_of
+from triton_linear.tools.explain.accesses import REDUCTIONS, bits_of
+from triton_linear.tools.explain.anchors import REASONS
 from triton_linear.tools.explain.collect import AS_IT_IS, explained_module
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport, Place
 from triton_linear.tools.support.compile import kernel_modules, kernels, place_of, read_module, set_target
@@ -36,8 +38,7 @@ _NOT_ANCHORS = (CONVERT, "tt.call", "tt.return")
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of an operation's tensor: the operation's name, the tensor's shape and element, its
-    encoding. run: the bytes that lie in a row in a thread's first registers."""
+    """The layout of an operation's tensor. run: the bytes that lie in a row in a thread's first registers."""
 
     operation: str
     tensor: str
@@ -82,8 +83,7 @@ class CompiledKernel:
 def compiled_kernels(
     modules: Sequence[tuple[str, str]], target: str | None, options: Options | None
 ) -> Iterator[CompiledKernel]:
-    """Compile each kernel of some modules, given as names and texts, with the plugin or, without `options`, by
-    stock Triton."""
+    """Compile each kernel of modules (names and texts) with the plugin; without `options` by stock Triton."""
     for name, text in modules:
         module = read_module(text, bridge.upstream_context(), name)
         gpu = set_target(module, target).name
@@ -139,9 +139,10 @@ def layouts(module: Module) -> Iterator[tuple[Place, Layout]]:
     """The layouts of operations with layout preferences: loads, stores, dots, reductions, ..."""
     table = LayoutTable()
     for op in operations(module.operation):
-        if name_of(op) not in REASONS or name_of(op) in _NOT_ANCHORS or op.name == "tt.call":
+        if op.name not in REASONS or op.name in _NOT_ANCHORS:
             continue
-        type_: Any = next(filter(_is_data, (value.type for value in _values(op))), None)
+        values = [*op.operands, *op.results] if op.name in REDUCTIONS else [*op.results, *op.operands]
+        type_: Any = next((value.type for value in values if _is_data(value.type)), None)
         linear = None if type_ is None else table.of(type_)
         if not isinstance(linear, LinearLayout):
             continue
@@ -155,11 +156,6 @@ def layouts(module: Module) -> Iterator[tuple[Place, Layout]]:
         )
 
 
-def _values(op: Operation) -> list[Any]:
-    reduces = op.name in ("tt.reduce", "tt.scan")
-    return [*op.operands, *op.results] if reduces else [*op.results, *op.operands]
-
-
 def _is_data(type_: Any) -> bool:
     return str(type_).startswith("tensor<") and "!tt.ptr<" not in str(type_)
 
@@ -169,8 +165,6 @@ _DIRECTIVE = re.compile(r"^\s*(?:\.(?:loc|file|section|ident)\b|//|;)")
 
 def same_code(a: CompiledKernel, b: CompiledKernel) -> bool:
     """Whether two kernels have the same instructions."""
-    from triton_linear.ptxas.cubin import code
-
     if plain_assembly(a.assembly) != plain_assembly(b.assembly):
         return False
     first, second = code(a.binary), code(b.binary)
@@ -187,3 +181,77 @@ def plain_assembly(text: str) -> str:
         if bare and not _DIRECTIVE.match(line) and not re.match(r"^(?:\$L__|\.L)(?:tmp|func|debug)", bare):
             kept.append(bare)
     return "\n".join(kept)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources of a kernel; None if a value is not known.
+
+    Of a thread: registers (on AMD GPUs vector registers, including accumulators), scalar registers, bytes of
+    stack, which holds the spills, and spilled registers. shared: bytes of shared memory of a CTA. occupancy:
+    CTAs that fit on a multiprocessor at a time. limited_by: the resource that limits them. loops: for each loop
+    of a cubin, a lower bound of the clocks of one iteration of a warp, from the stall counts of the
+    instructions; the body of an inner loop counts once.
+    """
+
+    registers: int | None = None
+    scalar_registers: int | None = None
+    stack: int | None = None
+    spilled: int | None = None
+    shared: int | None = None
+    occupancy: int | None = None
+    limited_by: str = ""
+    loops: tuple[int, ...] | None = ()
+
+
+def resources(binary: bytes, assembly: str, shared: int, warps: int, target: Target) -> Resources:
+    """The resources that the cubin states, or the metadata in AMDGCN, and the occupancy."""
+    if ".amdhsa_" in assembly:
+        stated = _amdgcn(assembly, shared)
+    else:
+        used = usage(binary)
+        registers, stack = (used.registers, used.stack) if used else (None, None)
+        stated = Resources(registers, stack=stack, shared=shared, loops=_loops(binary))
+    if stated.registers is None:
+        return stated
+    ctas, limited_by = occupancy(stated.registers, shared, warps, target)
+    return replace(stated, occupancy=ctas, limited_by=limited_by)
+
+
+def _amdgcn(text: str, shared: int) -> Resources:
+    def value(name: str) -> int | None:
+        match = re.search(rf"^ *(?:- )?\.{name}:\s+(\d+)", text, re.MULTILINE)
+        return int(match[1]) if match else None
+
+    spills = [value("vgpr_spill_count"), value("sgpr_spill_count")]
+    return Resources(
+        value("vgpr_count"),
+        value("sgpr_count"),
+        value("private_segment_fixed_size"),
+        None if None in spills else sum(filter(None, spills)),
+        shared,
+    )
+
+
+def occupancy(registers: int, shared: int, warps: int, target: Target) -> tuple[int, str]:
+    """CTAs that a multiprocessor can hold at a time, and the resource that limits them."""
+    whole = target.max_shared_bytes + target.reserved_shared_bytes
+    limits = {
+        "CTAs": target.resident_ctas,
+        "warps": target.resident_warps // warps,
+        "registers": resident(max(registers, 1), warps, target.registers, target.lanes),
+        "shared memory": whole // taken
+        if (taken := shared + target.reserved_shared_bytes)
+        else target.resident_warps,
+    }
+    lowest = min(limits, key=lambda name: limits[name])
+    return limits[lowest], lowest
+
+
+_SMALL = 8
+"""A loop with fewer instructions only waits for a barrier in memory; its clocks mean nothing."""
+
+
+def _loops(cubin: bytes) -> tuple[int, ...] | None:
+    every = loops(cubin)
+    return None if every is None else tuple(one.clocks for one in every if one.last - one.first >= _SMALL)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -15,7 +15,9 @@ from rich.text import Text
 
 from triton_linear.tools.diff.compare import Comparison, Line, Pair, moving
 from triton_linear.tools.diff.compiled import LineFacts
-from triton_linear.tools.diff.sides import Side
+
+if TYPE_CHECKING:
+    from triton_linear.tools.diff.command import Side
 
 MOST_LINES = 12
 """The number of source lines that are shown of a kernel without `--all`."""

@@ -1,17 +1,21 @@
-"""Random conversions, each compiled in a kernel of its own and run in the interpreter."""
+"""Random conversions, each in a kernel of its own, and the examples, compiled as the plugin does and run in the
+interpreter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
-from triton_linear.dialect import encodings
+from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP
+from triton_linear.examples import specs
+from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework.plans import STOCK
+from triton_linear.tools.doctor.command import Difference, Findings
 from triton_linear.tools.doctor.encodings import Cases, Oracle, Shape
-from triton_linear.tools.doctor.probe import Difference, Findings
-from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.backend import lower, ttgir_of
 from triton_linear.tools.support.compile import LOWERING, compile_text, to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.verify.command import check
@@ -73,9 +77,8 @@ def drawn(gpu: Target, seed: int) -> Iterator[tuple[int, str, str]]:
 def _side(
     cases: Cases, families: Sequence[str], lanes: int, warps: int, shape: Shape | None = None
 ) -> tuple[Shape, str]:
-    """A shape, that one if it is given, and a random encoding with which one CTA of so many threads holds a
-    tensor of it in few registers.
-    """
+    """A shape (that one if it is given), and a random encoding with which one CTA of so many threads holds a
+    tensor of it in few registers."""
     while True:
         case = cases.families[cases.random.choice(families)]()
         if shape is not None and len(case.shape) != len(shape):
@@ -85,3 +88,45 @@ def _side(
         size = encodings.held_layout_of(text, of).in_dim_size
         if (size(LANE), size(WARP), size(BLOCK)) == (lanes, warps, 1) and size(REGISTER) <= MOST_REGISTERS:
             return of, text
+
+
+def examples(target: str, part: int, parts: int) -> Findings:
+    """Check the examples with index `part` modulo `parts`: modules come back unchanged from upstream MLIR, and
+    the emitted code is right in the interpreter."""
+    findings = Findings()
+    for spec in specs(gpu_target(target))[part::parts]:
+        findings.compare(f"module for {target}", spec.name, partial(_bridge_difference, spec, target))
+        findings.compare(f"kernel for {target}", spec.name, partial(_code_difference, spec, target))
+    return findings
+
+
+def _module(spec: KernelSpec, target: str) -> Any:
+    return ttgir_of(spec.source(), gpu_target(target), spec.options)
+
+
+def _bridge_difference(spec: KernelSpec, target: str) -> str | None:
+    module = _module(spec, target)
+    before = str(module)
+    upstream = bridge.to_upstream(module, bridge.upstream_context())
+    return first_difference(before, str(bridge.to_triton(upstream, bridge.triton_context())))
+
+
+def _code_difference(spec: KernelSpec, target: str) -> str | None:
+    last = "ptx" if target.startswith("cuda") else "amdgcn"
+    checked = check(compile_text(str(_module(spec, target)), f"{spec.name}.ttgir", target, last))
+    return next((str(one) for one in checked if not one.ok), None)
+
+
+def first_difference(before: str, after: str) -> str | None:
+    """The first line that differs; None if the texts are equal.
+
+    >>> first_difference("a\\nb", "a\\nc")
+    "line 2 is 'c', it was 'b'"
+    """
+    if before == after:
+        return None
+    lines, others = before.splitlines(), after.splitlines()
+    for number, (line, other) in enumerate(zip(lines, others, strict=False), 1):
+        if line != other:
+            return f"line {number} is '{other.strip()}', it was '{line.strip()}'"
+    return f"{len(others)} lines come back of {len(lines)}"

@@ -15,7 +15,7 @@ from triton._C.libtriton import gluon_ir, ir
 
 from triton_linear.dialect import encodings
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
-from triton_linear.tools.doctor.probe import Difference, Findings
+from triton_linear.tools.doctor.command import Difference, Findings
 from triton_linear.tools.support.isolated import note
 
 SHARED = ("swizzled", "rotating", "nvmma", "shared linear")
@@ -66,9 +66,7 @@ _MODULE = """module attributes {{"ttg.num-warps" = 4 : i32, "ttg.threads-per-war
 
 
 class Oracle:
-    """A context with a builder: `builder` makes attributes, `text` prints them, the other methods give
-    layouts.
-    """
+    """A context with a builder, which makes attributes. `text` prints them; the other methods give layouts."""
 
     def __init__(self) -> None:
         self.context = ir.context()

@@ -16,7 +16,7 @@ from triton.runtime import MockTensor, driver
 import triton_linear
 from triton_linear.examples.spec import gpu_target
 from triton_linear.report import Outcome
-from triton_linear.tools.doctor.probe import Findings
+from triton_linear.tools.doctor.command import Findings
 from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.support.script import FakeDriver
 
@@ -57,9 +57,7 @@ def transposed(x, out, N: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 def checked() -> Findings:
-    """Check each part that the plugin wraps or reads; then compile a kernel through `install()` for each
-    backend.
-    """
+    """Check each part that the plugin wraps or reads; then compile through `install()` for each backend."""
     findings = Findings()
     for name, wanted in EXPECTED.items():
         findings.compare("hook", name, partial(_parameter_difference, name, wanted))
@@ -69,9 +67,7 @@ def checked() -> Findings:
 
 
 def value_of(name: str) -> Any:
-    """The value of a name such as `triton.runtime.jit:JITFunction.run`. Raises an exception if
-    there is none.
-    """
+    """The value of a name such as `triton.runtime.jit:JITFunction.run`. Raises if there is none."""
     module, _, path = name.partition(":")
     value: Any = import_module(module)
     for part in path.split("."):
@@ -91,9 +87,7 @@ def _parameter_difference(name: str, wanted: tuple[str, ...] | None) -> str | No
 
 
 def _launch() -> object:
-    """Compile for a launch on an NVIDIA GPU, which need not be installed. (For an AMD GPU it would need
-    PyTorch.)
-    """
+    """Compile for a launch on an NVIDIA GPU, which need not be installed. (An AMD GPU would need PyTorch.)"""
     kernel: Any = triton.jit(transposed.fn)  # a new function has compiled nothing yet
     before = driver._active
     driver._active = FakeDriver(gpu_target("cuda:90"))

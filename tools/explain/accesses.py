@@ -80,8 +80,7 @@ def bits_of(type_: Type) -> int:
 
 
 def type_in_words(type_: Type, table: LayoutTable, element: Type | None = None) -> str:
-    """The layout of a tensor's type in words, empty if it is not known. The elements are those of the type
-    `element` if it is given, since copies have tensors of pointers."""
+    """The layout of a tensor's type in words, empty if it is not known. element: for tensors of pointers."""
     layout = table.of(type_)
     return in_words(layout, bits_of(element or type_)) if isinstance(layout, LinearLayout) else ""
 

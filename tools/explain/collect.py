@@ -1,6 +1,5 @@
 """Collect the report about a module: its conversions with their anchors, lowerings and costs; accesses to
-shared and tensor memory; reductions.
-"""
+shared and tensor memory; reductions."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ from triton_linear.passes.framework.plans import STOCK, DecidedConversion
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.explain.accesses import accesses, reductions, type_in_words
-from triton_linear.tools.explain.advice import advice
-from triton_linear.tools.explain.anchors import Uses, loop_depth, name_of
+from triton_linear.tools.explain.anchors import Uses, advice, loop_depth, name_of
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport, Place, SharedMemory
 from triton_linear.tools.explain.verdict import Figure, expected
 from triton_linear.tools.support.compile import (
@@ -74,8 +72,7 @@ def _both(ours: ModuleReport, stock: ModuleReport) -> Iterator[tuple[SharedMemor
 def explained_module(
     text: str, filename: str, target_name: str | None, options: PipelineOptions
 ) -> tuple[ModuleReport, Compilation]:
-    """The report on a module, and the compilation that it is about. What is left to Triton is run as Triton
-    emits it."""
+    """The report on a module, and its compilation. What is left to Triton is run as Triton emits it."""
     compilation = compile_text(text, filename, target_name, "llvm", options)
     checked = check(compilation)
     given = read_module(text, bridge.upstream_context(), filename)
@@ -217,9 +214,7 @@ _AHEAD = re.compile(r"\d+ loads? of the loop")
 
 
 def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
-    """The effects of layout assignment, and what loads of loops begin earlier, with source lines, from the
-    remarks of the passes; empty if there are none.
-    """
+    """The effects of layout assignment, and which loads of loops begin earlier, from remarks of the passes."""
     lines, ahead = [], []
     for remark in compilation.remarks:
         if remark.message.startswith(("layouts ", "the contraction")):

@@ -160,9 +160,7 @@ class ReductionReport:
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """The bytes of shared memory of a kernel's CTA. stock: those without this package, None if not requested
-    or not known.
-    """
+    """The bytes of shared memory of a kernel's CTA. stock: those of stock Triton, None if not known."""
 
     kernel: str
     bytes: int

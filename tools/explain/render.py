@@ -54,8 +54,7 @@ Part = str | tuple[str, str]
 def conversion(
     report: ConversionReport, times: int = 1, stock: Sequence[ConversionReport] = ()
 ) -> RenderableType:
-    """Render a conversion, or `times` equal ones, with those that stock Triton has on its line; several no-ops
-    take one line."""
+    """Render a conversion, or `times` equal ones, with those that stock Triton has on its line."""
     if report.kind == NOOP and times > 1:
         what = f": {times} conversions that move nothing"
         return entry(report, "", [("lowered", (report.lowering, _COLOURS[NOOP]), what)])
@@ -136,9 +135,7 @@ def times(report: Measured) -> RenderableType:
 
 
 def module(report: ModuleReport) -> RenderableType:
-    """Render a module: its conversions, accesses to shared memory and reductions, the most expensive in the
-    deepest loops first.
-    """
+    """Render a module: its conversions, accesses and reductions, those in the deepest loops first."""
     kinds = Counter(one.kind for one in report.conversions)
     summary = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "no conversions"
     summary += f", {report.folded} folded away" if report.folded else ""
@@ -217,8 +214,7 @@ def entry(
     what: str,
     rows: Iterable[Sequence[Part]],
 ) -> RenderableType:
-    """A report: its place, the source code there, or else what it is, and the number of loops around it; then
-    its fields."""
+    """A report: its place, the code there (else what it is), and the number of loops; then its fields."""
     code = report.place.code or what
     text = Text.assemble((shortened(str(report.place)), "bold"), f"  {code}" if code else "")
     if report.loop_depth:

@@ -8,7 +8,7 @@ own launch. Each mode is compiled and run once, and its results are compared wit
 in two phases: the first has all, and selects one; the second has the selected one, stock Triton and the plugin.
 Only the times of the second decide, because those of the first are biased in favour of the selected mode.
 
-It says, in tuples, for `records.Heard`:
+It says, in tuples, for `rounds.Heard`:
 
     seen, KEY, NAME, GRID, MODULE   a new launch, and the digest of its TTGIR
     begin, KEY, CONTEST, ""         stock Triton's kernel runs, or kernels are timed
@@ -33,25 +33,25 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 from triton_linear import __main__ as runner
-from triton_linear.decisions import Circumstances, ptxas_version
+from triton_linear import hook
+from triton_linear.decisions import NONE, Circumstances, ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.report import FREE as LEFT_OUT
 from triton_linear.report import NOOP, Report
+from triton_linear.setting import Options
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.choose import Times
-from triton_linear.tools.measuring.records import CONTEST, IDLE, Comparison, MeasuringPlan
-from triton_linear.tools.measuring.results import Results
-from triton_linear.tools.support.copies import Copies, NoCopy
-from triton_linear.tools.support.launches import Launch, Watch, again, digest
-from triton_linear.tools.support.modes import FREE, mode
-from triton_linear.tools.support.timing import GpuClock, side_by_side
-from triton_linear.variants import OURS, STOCK
+from triton_linear.tools.measuring.launches import GpuClock, Launch, Watch, again, digest, side_by_side
+from triton_linear.tools.measuring.results import Copies, NoCopy, Results
+from triton_linear.tools.measuring.rounds import CONTEST, FREE, IDLE, Comparison, MeasuringPlan
+from triton_linear.variants import OURS, STOCK, variant
 
 FIRST = 0.5
 """The part of the plan's seconds that the first phase takes; the second takes all. A third phase between them,
@@ -107,8 +107,7 @@ class Child:
 
     def visit(self, launch: Launch) -> Callable[[], None] | None:
         """Copy the arguments of a launch, and return the function that measures it; None while a graph is
-        captured, to be shown the next launch like it.
-        """
+        captured, to be shown the next launch like it."""
         import torch
 
         if torch.cuda.is_current_stream_capturing():
@@ -259,6 +258,18 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {first}"
 
 
+def mode(name: str) -> AbstractContextManager[list[Report]]:
+    """Compile in mode `name`, that of a variant or `free`, in the block, in this thread; the list receives the
+    reports of the compiles. Decisions of `triton-linear tune` are ignored.
+
+    In mode `free` conversions cost nothing: the kernel computes garbage, and is for timing only. If it cannot
+    be compiled, an exception is raised, and it does not fall back to stock Triton.
+    """
+    if name == FREE:
+        return hook.pinned(Options(strict=True, free=True, occupancy=False, decisions=NONE, measured=True))
+    return hook.pinned(variant(name).of(Options(decisions=NONE, measured=True)))
+
+
 def compiled(kernel: Any, name: str) -> tuple[Any, list[Report]]:
     """Compile the source of `kernel` in mode `name`; return the kernel and the plugin's reports.
 
@@ -295,8 +306,7 @@ def _code(kernel: Any) -> str:
 
 def main(connection: Connection) -> None:
     """Run the program of the plan that comes, observed by a child; end with the process that sends it."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     plan: MeasuringPlan = connection.recv()
     child = Child(plan, connection.send)
     import triton  # noqa: F401

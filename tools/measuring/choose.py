@@ -86,8 +86,7 @@ def faster(base: str, name: str, times: Sequence[Times]) -> Interval:
 
 
 def holds(base: str, name: str, times: Sequence[Times]) -> bool:
-    """Whether `name` is faster than `base` beyond noise, and in no state of the caches slower beyond noise or
-    than `LEAST_IN_A_STATE`."""
+    """Whether `name` is faster than `base` beyond noise, and in no state of the caches much slower."""
     overall = faster(base, name, times)
     if overall.low <= 1 or overall.ratio < LEAST_GAIN:
         return False

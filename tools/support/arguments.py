@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import operator
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -13,12 +15,14 @@ from typing import NoReturn
 from triton_linear import __version__
 from triton_linear.dialect.nearest import missing, suggestion
 from triton_linear.passes.options import PipelineOptions
-from triton_linear.tools.support.errors import fail
+from triton_linear.tools.support.errors import Diagnostic, fail
 from triton_linear.variants import COMPARED, VARIANTS
 
 VIEWS = ("tensor", "hardware", "memory", "matrix")
 _WRONG_CHOICE = "invalid choice: "
 _UNKNOWN = "unrecognized arguments: "
+_COMPARE = {">=": operator.ge, "==": operator.eq, ">": operator.gt}
+_CONDITION = re.compile(r"(?P<name>.*?)(?: ?(?P<compare>>=|==|>) ?(?P<bound>\d+))?")
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,6 +47,32 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return f"there is no place for '{word}'"
         return f"no option '{word}'; {suggestion(word, options) or '--help lists them'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of `--fail-on`, as `registers > 8`: what is counted under a name, compared with a bound."""
+
+    text: str
+    name: str
+    compare: str
+    bound: int
+
+    @classmethod
+    def parse(cls, text: str, names: Collection[str], known: str) -> Condition:
+        """Parse a name and a comparison, `> 0` if there is none. Fails on other names, with those `known`."""
+        match = _CONDITION.fullmatch(" ".join(text.split()))
+        if match is None or match["name"] not in names:
+            fail(f"fail-on: '{text}' is no condition, as {known}")
+        return cls(text, match["name"], match["compare"] or ">", int(match["bound"] or 0))
+
+    def holds(self, value: float) -> bool:
+        """Whether it holds of a value."""
+        return bool(_COMPARE[self.compare](value, self.bound))
+
+    def say(self, what: str) -> None:
+        """Print that it holds."""
+        print(Diagnostic("error", f"fail-on: {self.text}: {what}"), file=sys.stderr)
 
 
 def flag(parser: argparse._ActionsContainer, name: str, text: str, dest: str | None = None) -> None:
@@ -205,8 +235,7 @@ def _doctor(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: what adds its arguments, the module of `tools` whose function `run` carries it out, and a
-    summary."""
+    """What adds a command's arguments, the module of `tools` whose function `run` does it, and a summary."""
 
     add_arguments: Callable[[argparse.ArgumentParser], None]
     module: str
@@ -218,8 +247,8 @@ COMMANDS = {
     "diff": Command(_diff, "diff.command", "show two compiles of each kernel, and what differs on which line"),
     "view": Command(_view, "view.command", "draw a layout or a conversion, as text, picture or page"),
     "verify": Command(_verify, "verify.command", "compile a module and run all code of this package in it"),
-    "tune": Command(_tune, "tune.command", "measure variants of a program's kernels, and keep the fastest"),
-    "decisions": Command(_decisions, "tune.file_command", "list, move or forget what `tune` has decided"),
+    "tune": Command(_tune, "tune", "measure variants of a program's kernels, and keep the fastest"),
+    "decisions": Command(_decisions, "decisions", "list, move or forget what `tune` has decided"),
     "pack": Command(_pack, "pack", "write the kernels of a warm cache into an archive, or into another cache"),
     "status": Command(_status, "status", "say what is installed and on, or what a file of reports adds up to"),
     "doctor": Command(_doctor, "doctor.command", "try out a Triton that is no tested release"),

@@ -1,11 +1,10 @@
-"""Compile a libtriton TTGIR module by Triton's own backends, without a GPU, up to any stage.
+"""Compile by Triton alone, without a GPU and without a cache: a kernel's source to TTGIR (`ttgir_of`), and a
+libtriton TTGIR module up to any stage (`lower`).
 
 The stages after TTGIR, in order:
 
     cuda:N     llvm (LLVM dialect) -> llvmir -> ptx -> cubin
     hip:ARCH   llvm (LLVM dialect) -> llvmir -> amdgcn -> hsaco
-
-`lower` runs them as Triton does.
 """
 
 from __future__ import annotations
@@ -18,10 +17,14 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triton_linear.lowering.emit.marks import without_marks
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
+
+if TYPE_CHECKING:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
 
 STAGES = {"nvidia": ("llvm", "llvmir", "ptx", "cubin"), "amd": ("llvm", "llvmir", "amdgcn", "hsaco")}
 _TARGET = re.compile(r"(?P<backend>cuda|hip):(?P<arch>[0-9]+|gfx[0-9a-f]+)")
@@ -106,6 +109,27 @@ def with_globals(function: Any, **names: Any) -> Any:
         function.__defaults__,
         function.__closure__,
     )
+
+
+def ttgir_of(source: ASTSource, gpu: GPUTarget, launch_options: Mapping[str, int]) -> Any:
+    """The libtriton module of a kernel after the stage `ttgir` of `gpu`'s backend; no device is queried."""
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    backend = make_backend(gpu)
+    options = backend.parse_options({**launch_options, **source.parse_options()})
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    generators = backend.get_codegen_implementation(options)
+    module = source.make_ir(gpu, options, generators, backend.get_module_map(), context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    metadata: dict[str, Any] = {"target": gpu, **options.__dict__}
+    for stage in [name for name in ("ttir", "ttgir") if name in stages]:  # Gluon has no ttir
+        module = stages[stage](module, metadata)
+        module.context = context
+    return module
 
 
 def lower(module: Any, target: str, last: str) -> Lowered:

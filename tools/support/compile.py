@@ -101,9 +101,7 @@ def read_module(text: str, context: Context, filename: str) -> Module:
 
 
 def _with_hints(errors: list[Diagnostic], text: str) -> list[Diagnostic]:
-    """The errors about a text, with a note on the last if another release of Triton may have printed the
-    text.
-    """
+    """The errors about a text, with a note on the last if another release of Triton may have printed it."""
     marks = release_marks.foreign_marks(text, triton_versions.installed_release())
     if not marks:
         return errors

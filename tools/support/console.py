@@ -1,10 +1,12 @@
-"""Print to a terminal, to a file, or as a page."""
+"""Print to a terminal, to a file, or as a page; show what a command does that takes long."""
 
 from __future__ import annotations
 
 import argparse
 import io
 import json
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
@@ -23,9 +25,7 @@ WIDTH_WITHOUT_TERMINAL = 160
 
 @contextmanager
 def trimmed(console: Console) -> Iterator[None]:
-    """If the output is no terminal, remove blanks at line ends, and write the output at the end
-    of the block.
-    """
+    """If the output is no terminal, write it at the end of the block, without blanks at line ends."""
     if console.is_terminal:
         yield
         return
@@ -34,27 +34,27 @@ def trimmed(console: Console) -> Iterator[None]:
     print("\n".join(line.rstrip() for line in captured.get().splitlines()), flush=True)
 
 
-def opened(width: int = WIDTH_WITHOUT_TERMINAL) -> Console:
+def _opened(width: int) -> Console:
     """The console of the standard output, of that width if it is no terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
 
 
 def present(arguments: argparse.Namespace, title: str, shown: Callable[[Console], None], values: Any) -> None:
-    """Print what `shown` prints, or these values with `--json`; and write it as a page where `--html` asks for
-    one."""
+    """Print what `shown` prints, or `values` with `--json`; and write the page that `--html` asks for."""
     if arguments.html is not None:
         write_page(arguments.html, title, shown)
     if arguments.json:
         print(json.dumps(values, indent=2))
     else:
-        console = opened(WIDTH)
+        console = _opened(WIDTH)
         with trimmed(console):
             shown(console)
 
 
-def show(console: Console, table: Table) -> None:
+def show(table: Table) -> None:
     """Print a table; in a file, without blanks at line ends."""
+    console = _opened(WIDTH_WITHOUT_TERMINAL)
     with trimmed(console):
         console.print(table)
 
@@ -81,3 +81,24 @@ def write_page(path: Path, title: str, shown: Callable[[Console], None]) -> None
         code_format=_PAGE.replace("@TITLE@", escape(title).replace("{", "{{").replace("}", "}}"))
     )
     write(str(path), text.encode())
+
+
+_CLEAR = "\r\x1b[K"
+
+
+@contextmanager
+def status_line(what: str) -> Iterator[None]:
+    """Show `what` in the last line of the terminal while the block runs, and clear the line afterwards.
+
+    Output of the block itself follows on the same line. Does nothing if standard error is no terminal.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    width = shutil.get_terminal_size().columns - 1
+    text = what if len(what) <= width else what[: max(width - 3, 0)] + "..."
+    print(f"{_CLEAR}{text}", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(_CLEAR, end="", file=sys.stderr, flush=True)

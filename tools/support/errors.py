@@ -62,9 +62,7 @@ _PRINTED = re.compile(
 
 
 def parse_diagnostics(text: str) -> tuple[list[Diagnostic], str]:
-    """The diagnostics in the output of an MLIR library, with notes attached to their errors; and the other
-    text.
-    """
+    """The diagnostics in the output of an MLIR library, errors with their notes; and the other text."""
     diagnostics: list[Diagnostic] = []
     rest: list[str] = []
     for line in text.splitlines():
@@ -104,9 +102,7 @@ def note_input(filename: str) -> None:
 
 
 def capture_into_stderr() -> None:
-    """From now on, capture into the file that is standard error, so that the parent can read it after a
-    crash.
-    """
+    """From now on, capture into the file that is standard error, which the parent can read after a crash."""
     _crash_log[:] = [open("/proc/self/fd/2", "r+b", buffering=0)]  # noqa: SIM115
 
 

@@ -20,9 +20,7 @@ _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|->|(?P<open>[<({\[])|(?P<close>[])}>])
 
 
 def own_form(module: Operation, debug: bool) -> str | None:
-    """A module as Triton prints it; None if Triton cannot read it. libtriton does not know the `ll` dialect,
-    so it sees attributes of that dialect as strings.
-    """
+    """A module as Triton prints it, which sees attributes of `ll` as strings; None if Triton cannot read it."""
     copy = module.clone()
     for op in operations(copy):
         for name in [name for name in op.attributes if name.startswith("ll.")]:

@@ -114,9 +114,7 @@ def _by(sizes: Sequence[int]) -> str:
 
 
 def vector_of(layout: LinearLayout) -> tuple[int, int]:
-    """The axis and the length of the longest run of neighbours in a thread's first registers; length 1 if
-    none.
-    """
+    """The axis and the length, at least 1, of the longest run of neighbours in a thread's first registers."""
     vectors = dict(layout.bases)[REGISTER]
     best = (layout.num_out_dims - 1, 1)
     for axis in reversed(range(layout.num_out_dims)):

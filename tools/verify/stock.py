@@ -146,9 +146,7 @@ def _check_in_child(source: str, destination: str, warps: int, target_name: str)
 def check_conversions(
     conversions: Sequence[tuple[str, str, int, str]], seconds: int = SECONDS, workers: int = 1
 ) -> list[Finding]:
-    """The findings for conversions (source type, destination type, warps, target), each checked
-    in a process.
-    """
+    """The findings for conversions (source type, destination type, warps, target), each in a process."""
     isolation: Isolation[Finding] = Isolation(_check_in_child, [__name__, *WARM], seconds, MEMORY)
     results = isolation.map(list(conversions), workers)
     return [Finding(FAILS, _with_name(one.reason)) if isinstance(one, Lost) else one for one in results]

@@ -34,8 +34,7 @@ SINK: Final = "result"
 
 def kernel_text(site: TensorSite, warps: int, target: str) -> str:
     """A module whose kernel allocates tensor memory, and stores its argument there, or loads and passes on
-    the result.
-    """
+    the result."""
     registers = str(site.registers)
     whole, part = _memories(str(site.memory))
     lines = [f"%m = ttng.tmem_alloc : () -> {whole}"]
@@ -59,8 +58,7 @@ _MEMORY = re.compile(
 
 def _memories(memory: str) -> tuple[str, str]:
     """The type of the allocation of a memory descriptor, without dimensions that count buffers, and the
-    descriptor's type as a part of that allocation.
-    """
+    descriptor's type as a part of that allocation."""
     match = _MEMORY.fullmatch(memory)
     if match is None:
         raise ValueError(f"'{memory}' is no tensor memory")

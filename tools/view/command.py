@@ -21,12 +21,11 @@ from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.tools.support.errors import fail
 from triton_linear.tools.support.inputs import write
 from triton_linear.tools.view import text as texts
-from triton_linear.tools.view.colours import painter
 from triton_linear.tools.view.fold import tiles_of
 from triton_linear.tools.view.memory import Memory, access_lines, is_drawn
-from triton_linear.tools.view.picture import beside, picture
 from triton_linear.tools.view.places import is_distributed
-from triton_linear.tools.view.subject import Subject, check_same_tensor, place_of, subjects
+from triton_linear.tools.view.subject import Subject, place_of, subjects
+from triton_linear.tools.view.text import beside, painter, picture
 
 FORMATS = ("text", "svg", "html")
 _USUAL_TARGET = "cuda:90"
@@ -44,7 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.to is not None:
         first = dataclasses.replace(shown[0], notes=())
         shown = (first, subjects(arguments.to, arguments.shape, arguments.element, arguments.target)[-1])
-        check_same_tensor(shown[:2])
+        dims = [one.layout.out_dims for one in shown]
+        if dims[0] != dims[1]:
+            fail(f"the layouts are of different tensors: {dims[0]} and {dims[1]}")
     kind = _kind_of(arguments.output)
     try:
         if arguments.output is None and sys.stdout.isatty():

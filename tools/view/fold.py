@@ -25,8 +25,7 @@ Sizes = tuple[int, ...]
 class Step:
     """A step of `size` elements along `dim`: the inputs that change, each with the number that is xored; None
     if no inputs do that. `adds`: the bits are zero in the whole tile and in all other steps, so xor is
-    addition.
-    """
+    addition."""
 
     dim: str
     size: int
@@ -50,9 +49,7 @@ def _inputs(layout: LinearLayout, vector: int) -> tuple[tuple[str, int], ...]:
 
 
 def _only_translates(layout: LinearLayout, dim: int, bit: int) -> bool:
-    """Whether a bit of an index is given by one bit of the registers, warps, blocks or memory, which has no
-    other effect.
-    """
+    """Whether a bit of an index is given by one bit of registers, warps, blocks or memory, and that alone."""
     row = 1 << _row(layout, dim) + bit
     touching = [at for at, column in enumerate(layout.matrix()) if column & row]
     if len(touching) != 1 or layout.matrix()[touching[0]] != row:
@@ -141,7 +138,5 @@ def tile_of(layouts: Sequence[LinearLayout], fits: Callable[[Sizes], bool]) -> S
 def tiles_of(
     layouts: Sequence[LinearLayout], fitting: Callable[[Sequence[LinearLayout]], Sizes]
 ) -> list[Sizes]:
-    """For each layout the sizes of the tile that is drawn. Layouts of one tensor have the same tile, so that
-    the same elements are beside each other.
-    """
+    """The sizes of the tile that is drawn of each layout: the same for layouts of one tensor."""
     return [fitting([other for other in layouts if other.out_dims == layout.out_dims]) for layout in layouts]

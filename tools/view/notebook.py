@@ -9,11 +9,9 @@ from rich.text import Text
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import target
-from triton_linear.tools.view.colours import painter
-from triton_linear.tools.view.picture import beside, picture
 from triton_linear.tools.view.places import tensor_grids
 from triton_linear.tools.view.subject import Subject
-from triton_linear.tools.view.text import grid_lines, matrix_text
+from triton_linear.tools.view.text import beside, grid_lines, matrix_text, painter, picture
 
 MOST_POINTS = 1 << 12
 """The tensor is drawn if the layout has at most as many points, as one of 64x64 elements without copies has."""

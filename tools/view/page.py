@@ -12,19 +12,18 @@ from triton_linear.dialect.linear_layout import LANE, WARP
 from triton_linear.lowering.planners.shared_access import Touch
 from triton_linear.lowering.target.phases import BANK_BYTES
 from triton_linear.lowering.target.targets import Target
-from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.fold import Sizes, tile_of, tiles_of, words
 from triton_linear.tools.view.memory import Memory
 from triton_linear.tools.view.places import is_distributed
 from triton_linear.tools.view.subject import Subject
+from triton_linear.tools.view.text import thread_colour
 
 MOST_ROWS, MOST_COLUMNS = 16, 32
 
 
 def page(subjects: Sequence[Subject], target: Target, plan: str = "") -> str:
     """The page of a layout, of two register layouts (a conversion; `plan` describes its lowering), or of
-    registers and the memory that they are stored to. It loads no other files.
-    """
+    registers and the memory that they are stored to. It loads no other files."""
     template = files("triton_linear.tools.view").joinpath("page.html").read_text(encoding="utf-8")
     # In a script element only "</" and "<!--" have a meaning.
     content = json.dumps(described(subjects, target, plan)).replace("<", "\\u003c")
@@ -32,9 +31,7 @@ def page(subjects: Sequence[Subject], target: Target, plan: str = "") -> str:
 
 
 def described(subjects: Sequence[Subject], target: Target, plan: str) -> dict[str, Any]:
-    """The data of the page: the bases, from which everything else follows, and the addresses of padded
-    memory.
-    """
+    """The data of the page: the bases, from which all else follows, and the addresses of padded memory."""
     layouts: list[dict[str, Any]] = []
     touches: list[dict[str, Any]] = []
     tiles = tiles_of([subject.layout for subject in subjects], lambda layouts: tile_of(layouts, _fits))

@@ -33,8 +33,7 @@ class LaneRun:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows of cells with the names of the rows and columns. A column is given by its first index, and how many
-    indices it spans."""
+    """Rows of cells with names. A column is given by its first index, and how many indices it spans."""
 
     title: str
     corner: str
@@ -59,9 +58,7 @@ def coordinates(layout: LinearLayout) -> Table:
 def holders(
     layout: LinearLayout, sizes: Sequence[int] | None = None
 ) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
-    """The holders of each element: a mapping from coordinates to the inputs that map there, sorted with the
-    last dim slowest. If `sizes` are given, only of the first elements, so many along each dimension.
-    """
+    """The inputs that map to each element (of the first `sizes` along each dimension), the last dim slowest."""
     table = coordinates(layout)
     inside = np.ones(table.shape[:-1], bool)
     if sizes is not None:
@@ -79,12 +76,7 @@ def is_distributed(layout: LinearLayout) -> bool:
     return layout.in_dim_names == (REGISTER, LANE, WARP, BLOCK)
 
 
-def owner_of(index: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """The owner of an input, as block, warp and lane, and the number of the element within the owner."""
-    return tuple(index[:0:-1]), index[0]
-
-
-def name_of(layout: LinearLayout, owner: Sequence[int]) -> str:
+def _name_of(layout: LinearLayout, owner: Sequence[int]) -> str:
     """An owner's name: `T` and the number of the thread in its CTA; empty if memory is the owner."""
     if not is_distributed(layout):
         block = owner[0] if owner else 0
@@ -123,8 +115,7 @@ class Cell:
 
 
 def spans(width: int, follows: Callable[[int], bool]) -> tuple[tuple[int, int], ...]:
-    """Runs of columns, each the first and their number; a column belongs to the run of the one before if it
-    `follows`."""
+    """Runs of columns, each the first and their number; a column joins the one before if it `follows`."""
     starts = [at for at in range(width) if not at or not follows(at)]
     return tuple((at, following - at) for at, following in itertools.pairwise([*starts, width]))
 
@@ -145,9 +136,8 @@ def grid_of(title: str, corner: str, names: Iterable[str], rows: Sequence[Sequen
 
 
 def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Iterator[Grid]:
-    """The holders of each element: a grid for each slice of the leading dimensions, with a row for each index
-    of the last dimension but one. Of the whole tensor, or of its first tile.
-    """
+    """The holders of each element of a tensor or of its first tile: a grid for each slice of the leading
+    dimensions, with a row for each index of the last dimension but one."""
     sizes = tuple(tile) if tile is not None else tuple(size for _, size in layout.out_dims)
     held = holders(layout, sizes)
     ranges = [range(size) for size in sizes]
@@ -165,9 +155,9 @@ def tensor_grids(layout: LinearLayout, tile: Sequence[int] | None = None) -> Ite
 
 
 def _held(layout: LinearLayout, indices: Sequence[tuple[int, ...]]) -> Cell:
-    """The cell of an element that these inputs hold."""
-    found = [owner_of(index) for index in indices]
-    names = tuple(name_of(layout, owner) for owner, _ in found)
+    """The cell of an element that these inputs hold. Their owners are block, warp and lane."""
+    found = [(tuple(index[:0:-1]), index[0]) for index in indices]
+    names = tuple(_name_of(layout, owner) for owner, _ in found)
     numbers = tuple(number for _, number in found)
     return Cell(names, numbers, found[0][0], numbers[0]) if found else Cell()
 
@@ -177,20 +167,15 @@ def heads(grid: Grid) -> list[str]:
     return [numbers(*column) for column in grid.columns]
 
 
-def hardware_grid(
-    layout: LinearLayout, warp: int = 0, block: int = 0, register: int | None = None, lane: int | None = None
-) -> Grid:
-    """The elements that each lane of a warp holds: a row for each lane, a column for each register.
-
-    register, lane: how many of them are shown; None for all. Requires: the layout is distributed.
-    """
-    table = coordinates(layout)[:register, :lane, warp, block]
+def hardware_grid(layout: LinearLayout, register: int, lane: int) -> Grid:
+    """The elements that each lane of the first warp holds: a row for each of the first lanes, a column for each
+    of the first registers. Requires: the layout is distributed."""
+    table = coordinates(layout)[:register, :lane, 0, 0]
     rows = [
-        [Cell.at(point, (block, warp, which), at) for at, point in enumerate(points)]
+        [Cell.at(point, (0, 0, which), at) for at, point in enumerate(points)]
         for which, points in enumerate(table.swapaxes(0, 1).tolist())
     ]
-    title = f"warp {warp}" + (f" of block {block}" if block else "")
-    return grid_of(title, "register", (f"lane {which}" for which in range(len(rows))), rows)
+    return grid_of("warp 0", "register", (f"lane {which}" for which in range(len(rows))), rows)
 
 
 def matrix_rows(layout: LinearLayout) -> tuple[list[str], list[str], list[list[int]]]:

@@ -16,10 +16,12 @@ from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import Operation, operations
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.operations.names import CONVERT
+from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.records import Place
+from triton_linear.tools.support.compile import read_module
 from triton_linear.tools.support.errors import ToolError, fail
 from triton_linear.tools.support.inputs import modules, read_input
-from triton_linear.tools.view.explained import explained_conversion, explained_lines
+from triton_linear.tools.support.words import short_encoding
 
 _TYPE = re.compile(
     r"(?P<kind>tensor|memdesc)<(?P<shape>(?:\d+x)+)(?P<element>[^,<>]+|!tt\.ptr<[^<>]*>), ?(?P<encoding>#)"
@@ -38,8 +40,7 @@ MOST_LETTERS = 90
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A layout with the user's name for it, its encoding if it has one, the width of its elements in bits, the
-    line of code that it is from, and what is known about the conversion of that line.
-    """
+    line of code that it is from, and what is known about the conversion of that line."""
 
     layout: LinearLayout
     text: str
@@ -152,7 +153,7 @@ def _conversion(
 ) -> tuple[Subject, ...]:
     """The layouts of the conversion that the plugin makes of one of a module's, or has on a line of its source,
     with notes; those of `types` if there is none, or the module cannot be compiled."""
-    found, notes = explained_conversion(text, name, where, target) or (types, ())
+    found, notes = _explained(text, name, where, target) or (types, ())
     shown = _of_texts(found, *place, source)[:MOST_SHOWN]
     return tuple(dataclasses.replace(one, notes=notes) for one in shown)
 
@@ -204,8 +205,9 @@ def of_source_line(name: str, line: int, kernel: str = "", target: str | None = 
         fail(f"no kernel is called '{kernel}'; the script compiles {', '.join(kernels)}", name)
     if first is not None:
         return _of_texts(first[0], name, line, _code(name, line, first[1]))
-    found = (place for file_name, text in searched for place in explained_lines(text, file_name, target))
-    converting = sorted({place.line for place in found if _is(place.file, name)})
+    reports = (explained(text, file_name, target) for file_name, text in searched)
+    moving = (one.place for report in reports for one in report.conversions if one.moves)
+    converting = sorted({place.line for place in moving if _is(place.file, name)})
     if not line:
         _ask_for_a_line(converting, name)
     lines = ", ".join(map(str, converting[:MOST_LINES]))
@@ -231,9 +233,7 @@ def _encoded(op: Operation) -> list[str]:
 
 
 def _of_texts(types: Sequence[str], name: str, line: int, source: str) -> tuple[Subject, ...]:
-    """The layouts of types, each once. Each text begins with a type; `name` and `line` are their position,
-    `source` is the text of that line.
-    """
+    """The layouts of types, each once. Each text begins with a type, on this line; `source` is its code."""
     source = source.strip()
     shown = source if len(source) <= MOST_LETTERS else f"{source[: MOST_LETTERS - 3]}..."
     found: dict[Subject, None] = {}
@@ -242,22 +242,13 @@ def _of_texts(types: Sequence[str], name: str, line: int, source: str) -> tuple[
         assert match is not None  # the texts were found with this expression
         encoding = gluon.attribute_at(text[match.start("encoding") :])
         shape = tuple(map(int, match["shape"].strip("x").split("x")))
-        what = f"{match['shape']}{match['element']} {encodings_name(encoding)}"
+        what = f"{match['shape']}{match['element']} {short_encoding(encoding)}"
         try:
             one = of_encoding(encoding, shape, bits_of(match["element"]), what)
             found[dataclasses.replace(one, source=shown)] = None
         except ToolError as error:
             fail(error.diagnostics[0].message, name, line, 1)
     return tuple(found)
-
-
-def encodings_name(encoding: str) -> str:
-    """The kind of an encoding.
-
-    >>> encodings_name("#ttg.blocked<{order = [0]}>")
-    'blocked'
-    """
-    return encoding.partition("<")[0].removeprefix("#ttg.")
 
 
 def subjects(what: str, shape: str | None, element: str, target: str | None = None) -> tuple[Subject, ...]:
@@ -301,9 +292,35 @@ def _ask_for_a_line(conversions: Sequence[int], name: str) -> NoReturn:
     fail(f"say which line, as {name}:{conversions[0]}; it has conversions on {lines}", name)
 
 
-def check_same_tensor(given: Sequence[Subject]) -> None:
-    """Fail unless all are layouts of tensors of one shape."""
-    first = given[0].layout
-    for other in given[1:]:
-        if other.layout.out_dims != first.out_dims:
-            fail(f"the layouts are of different tensors: {first.out_dims} and {other.layout.out_dims}")
+def _explained(
+    text: str, name: str, where: int | Place, target: str | None
+) -> tuple[Sequence[str], tuple[str, ...]] | None:
+    """What becomes of the conversion with this number in a module, or of those of a line of its source: the
+    types before and after, and lines about how it is done, with stock Triton's conversions of that line of the
+    source. None if the module cannot be compiled, or nothing is converted there."""
+    if target is None and "ttg.target" not in text:
+        return None
+    try:
+        if isinstance(where, int):
+            module = read_module(text, bridge.upstream_context(), name)
+            conversions = [op for op in operations(module.operation) if op.name == CONVERT]
+            where = Place.of(str(conversions[where].location)).whole_line
+        report = explained(text, name, target, stock=True)
+    except (ToolError, IndexError):
+        return None
+    ours, theirs = (
+        [one for one in side if one.moves and one.place.whole_line == where]
+        for side in (report.conversions, report.stock or ())
+    )
+    lines = [f"stock Triton on {report.target}: {one}" for one in theirs]
+    if not ours:
+        places = dict.fromkeys(str(one.place) for one in report.conversions if one.moves)
+        elsewhere = f"; there are some at {', '.join(places)}" if places else ""
+        lines.insert(0, f"ours on {report.target}: no conversion on this line{elsewhere}")
+        return (theirs[0].types, tuple(lines)) if theirs else None
+    first, *others = ours
+    counted = f"; {first.figures}" if first.figures is not None else ""
+    head = f"ours on {report.target}: {first.lowering}{counted}"
+    more = [f"ours as well: {one}" for one in others]
+    rejected = [f"  not {each}" for each in first.rejected]
+    return first.types, (head, *rejected, *more, *lines)

@@ -16,8 +16,8 @@ from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.target.targets import TARGETS as GPUS
 from triton_linear.report import NOOP, Outcome, Report
 from triton_linear.tools.measuring import child as measuring
+from triton_linear.tools.support.backend import ttgir_of
 from triton_linear.tools.support.compile import LOWERING, compile_text
-from triton_linear.tools.support.frontend import ttgir_of
 from triton_linear.tools.verify.command import check
 
 TARGETS = ("cuda:90", "cuda:100")

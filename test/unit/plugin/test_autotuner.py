@@ -17,8 +17,7 @@ from triton.runtime.interpreter import InterpretedFunction
 
 import triton_linear
 from triton_linear import hook
-from triton_linear.autotuner import Autotuning
-from triton_linear.tuned_configs import MARK, OFF, mark_of
+from triton_linear.autotuner import MARK, OFF, Autotuning, mark_of
 
 __all__ = ["gpu"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import pickle
-import sqlite3
+import resource
 import sys
 import warnings
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ from triton_linear.decisions import (
     DecisionFile,
     Decisions,
     DecisionWarning,
+    as_line,
+    load,
 )
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
@@ -115,23 +118,17 @@ def test_a_failure_adds_nothing(own: DecisionFile) -> None:
     own.put([DECIDED])
     others = [replace(DECIDED, circumstances=replace(HERE, kernel=str(i))) for i in range(3)]
     broken: Any = replace(others[2], ratio=object())
-    with pytest.raises(DecisionError, match=r"decisions\.sqlite"):
+    with pytest.raises(TypeError):
         own.put([*others[:2], broken])
     assert own.read() == [DECIDED]
 
 
-def foreign(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE decisions (kernel TEXT)")
-    connection.close()
-
-
 WRONG = {
     "a text": lambda path: path.write_text("these are no decisions" * 100),
-    "empty": lambda path: path.write_bytes(b""),
-    "somebody else's": foreign,
+    "bytes": lambda path: path.write_bytes(b"SQLite format 3\x00\xff"),
+    "somebody else's": lambda path: path.write_text('{"kernel": "k"}\n'),
     "a folder": lambda path: path.mkdir(),
-    "cut off": lambda path: (DecisionFile(path).put([DECIDED]), path.write_bytes(path.read_bytes()[:5000])),
+    "cut off": lambda path: (DecisionFile(path).put([DECIDED]), path.write_bytes(path.read_bytes()[:-9])),
 }
 
 
@@ -139,9 +136,9 @@ WRONG = {
 def test_a_file_that_holds_none_is_one_warning(make: Any, own: DecisionFile) -> None:
     own.path.parent.mkdir(parents=True)
     make(own.path)
-    with pytest.raises(DecisionError, match=r"decisions\.sqlite"):
+    with pytest.raises(DecisionError, match=r"decisions\.jsonl"):
         own.read()
-    with pytest.warns(DecisionWarning, match="no decisions are followed: .*decisions.sqlite") as told:
+    with pytest.warns(DecisionWarning, match="no decisions are followed: .*decisions.jsonl") as told:
         _, report = compiled()
     assert (len(told), report.outcome, report.variant) == (1, Outcome.CONVERTED, "")
     with pytest.raises(DecisionError):
@@ -175,9 +172,9 @@ def test_threads_that_ask_first_at_a_time_get_the_same(monkeypatch: pytest.Monke
 
 def test_a_file_that_somebody_else_made_is_not_written_to(own: DecisionFile) -> None:
     own.path.parent.mkdir(parents=True)
-    foreign(own.path)
+    own.path.write_text('{"kernel": "k"}\n')
     before = own.path.read_bytes()
-    with pytest.raises(DecisionError, match="holds no decisions of triton-linear"):
+    with pytest.raises(DecisionError, match="holds no decision of triton-linear"):
         own.put([DECIDED])
     assert own.path.read_bytes() == before
 
@@ -185,7 +182,7 @@ def test_a_file_that_somebody_else_made_is_not_written_to(own: DecisionFile) -> 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_is_an_error_or_decisions(data: st.DataObject, tmp_path_factory: Any) -> None:
-    path = tmp_path_factory.mktemp("damaged") / "decisions.sqlite"
+    path = tmp_path_factory.mktemp("damaged") / "decisions.jsonl"
     DecisionFile(path).put([replace(DECIDED, circumstances=replace(HERE, kernel=f"{i}" * 9)) for i in range(9)])
     content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(1, 20))):
@@ -244,21 +241,9 @@ def test_a_folder_that_cannot_be_looked_into_has_no_decisions(monkeypatch: pytes
         assert compiled()[1].outcome is Outcome.CONVERTED
 
 
-def test_a_python_without_sqlite_is_one_warning(own: DecisionFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.put([DECIDED])
-    monkeypatch.setitem(sys.modules, "sqlite3", None)
-    with pytest.warns(DecisionWarning, match="this Python has no SQLite"):
-        assert compiled()[1].outcome is Outcome.CONVERTED
-
-
-def test_a_text_that_is_none_is_an_error(own: DecisionFile) -> None:
-    with pytest.raises(DecisionError, match="surrogates not allowed"):
-        own.put([replace(DECIDED, name="\ud800")])
-
-
 @pytest.mark.parametrize("name", ["a?mode=rwc", "a#b", "a%20b", "a b", "\udcff"])
 def test_a_path_may_have_any_name(tmp_path: Path, name: str) -> None:
-    file = DecisionFile(tmp_path / name / "decisions.sqlite")
+    file = DecisionFile(tmp_path / name / "decisions.jsonl")
     file.put([DECIDED])
     assert file.path.exists() and file.read() == [DECIDED]
 
@@ -383,10 +368,10 @@ def test_a_worker_follows_what_the_process_follows_that_it_works_for(
 
 
 def test_other_processes_follow_the_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = DecisionFile(tmp_path / "named.sqlite")
+    file = DecisionFile(tmp_path / "named.jsonl")
     decide(file, "stock")
     monkeypatch.chdir(tmp_path)
-    triton_linear.install(decisions="named.sqlite")
+    triton_linear.install(decisions="named.jsonl")
     try:
         assert f"decisions={file.path}" in os.environ["TRITON_LINEAR"]
         code = (
@@ -470,3 +455,83 @@ def test_a_variant_has_the_names_of_options() -> None:
     with pytest.raises(ValueError, match="no variant ''"):
         variant("")
     assert setting.Options().undecided
+
+
+# Lines that nobody would make
+
+
+FUZZED = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50, database=None
+)
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.sampled_from(["[/b]", "[bold", "\x00", "stock", "cuda:90"]),
+)
+
+
+@FUZZED
+@given(data=st.data())
+def test_other_names_and_other_values(
+    data: st.DataObject, tmp_path_factory: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As another version of this package might make it, or somebody who edits a file. The commands say what the
+    plugin says."""
+    path = tmp_path_factory.mktemp("edited") / "decisions.jsonl"
+    good = json.loads(as_line(DECIDED))
+    edited = data.draw(st.dictionaries(st.sampled_from([*good, "more"]), VALUES, max_size=3))
+    lines = data.draw(st.lists(st.sampled_from([good, good | edited, edited]) | VALUES, max_size=3))
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    try:
+        found: list[Decision] | None = DecisionFile(path).read()
+    except DecisionError:
+        found = None
+    told = [main(["decisions", "--file", str(path), *action]) for action in (["list"], ["list", "--json"])]
+    assert told == [int(found is None)] * 2
+    if found is None:
+        assert capsys.readouterr().err.count("error:") == 2
+        with pytest.raises(DecisionError):
+            DecisionFile(path).put([DECIDED])
+        return
+    assert all(isinstance(each.variant, str) and isinstance(each.ratio, float) for each in found)
+    assert isinstance(Decisions.among(found, "3.9.0", "p", frozenset({"GPU"})), Decisions)
+
+
+def test_what_is_named_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(DecisionError, match="there is no such file"):
+        load(str(tmp_path / "decisions.jsonl"))
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from triton_linear.decisions import *
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+file, most = DecisionFile(Path(sys.argv[1])), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+written = 0
+try:
+    for number in range(10_000):
+        about = Circumstances(str(number) * 50, "", "cuda:90", "3.9.0", "", "p")
+        file.put([Decision(about, "stock", "k", 1.0, 1.0, 1.0, "today")])
+        written += 1
+except DecisionError as error:
+    print(written, error)
+"""
+
+
+@pytest.mark.parametrize("most", [0, 20_000, 50_000])
+def test_where_the_disk_is_full_what_was_written_stays(most: int, tmp_path: Path) -> None:
+    """A file that may not grow fails as one does for which there is no room."""
+    path = tmp_path / "decisions.jsonl"
+    written, _, error = printed("-c", FULL, path, most).partition(" ")
+    assert str(path) in error and error.count("\n") == 1
+    assert (int(written) > 0) == (most > 0)
+    if written != "0":
+        assert len(DecisionFile(path).read()) == int(written)
+        DecisionFile(path).put([DECIDED])
+        assert len(DecisionFile(path).read()) == int(written) + 1
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

@@ -21,7 +21,7 @@ from torch_stand_in import stand_in
 
 import triton_linear
 from triton_linear import inductor
-from triton_linear.tuned_configs import MARK, OFF, ON, mark_of
+from triton_linear.autotuner import MARK, OFF, ON, mark_of
 
 __all__ = ["gpu"]
 

@@ -13,8 +13,8 @@ from partition_kernels import GPUS, SOURCES
 from bench.fuzz.regions import regions_text
 from bench.whole_kernels import LOWERING, lower_kernel
 from triton_linear.dialect.triton_versions import installed_release
+from triton_linear.tools.support.backend import ttgir_of
 from triton_linear.tools.support.compile import compile_text
-from triton_linear.tools.support.frontend import ttgir_of
 from triton_linear.tools.verify.command import check
 
 pytestmark = pytest.mark.usefixtures("fresh")

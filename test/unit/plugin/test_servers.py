@@ -18,7 +18,7 @@ import triton
 from triton.backends import backends
 
 import triton_linear
-from triton_linear import limited
+from triton_linear import fallback
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUPS = ("vllm.general_plugins", "sglang.srt.plugins")
@@ -124,7 +124,7 @@ def test_a_word_that_is_wrong_is_one_warning(installed: dict[str, str]) -> None:
 
 def test_a_backend_without_layouts_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the variable chooses it and Triton has it. Stock Triton has not, and knows no such variable."""
-    limited._warn_of_tiles.cache_clear()
+    fallback._warn_of_tiles.cache_clear()
     monkeypatch.setenv("ENABLE_TILE", "1")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

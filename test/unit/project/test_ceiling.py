@@ -28,8 +28,8 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 49_860),
-    "lines of tests": (lambda: lines("test"), 42_745),
+    "lines of source": (lambda: lines(*SOURCE), 49_259),
+    "lines of tests": (lambda: lines("test"), 42_578),
     "words of documents": (words, 28_725),
     "fields of Policy": (lambda: len(thresholds()), 18),
 }

@@ -11,7 +11,7 @@ import triton.language as tl
 from aligned_sources import aligned
 from triton.backends.compiler import GPUTarget
 
-from triton_linear.tools.support.frontend import ttgir_of
+from triton_linear.tools.support.backend import ttgir_of
 
 TARGETS = {
     "cuda:80": GPUTarget("cuda", 80, 32),

@@ -20,7 +20,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 
 import triton_linear
 from triton_linear.report import Report
-from triton_linear.tools.support.frontend import ttgir_of
+from triton_linear.tools.support.backend import ttgir_of
 
 
 @triton.jit

@@ -15,7 +15,7 @@ from typing import Any
 from measuring_support import FakeCuda, Said, Same
 
 from triton_linear.tools.measuring import child
-from triton_linear.tools.support.launches import Launch, Watch
+from triton_linear.tools.measuring.launches import Launch, Watch
 
 
 def again(kernel: Any, launch: Launch, arguments: Any) -> Callable[[], int]:

@@ -11,10 +11,10 @@ from triton_linear import decisions
 from triton_linear.decisions import Circumstances, DecisionFile
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
+from triton_linear.tools import tune
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.choose import Interval
-from triton_linear.tools.measuring.records import CONTEST, Comparison, Heard, MeasuringPlan
-from triton_linear.tools.tune import command
+from triton_linear.tools.measuring.rounds import CONTEST, Comparison, Heard, MeasuringPlan
 
 SPEEDS: dict[str, Any] = {
     "matmul-1": {"stock": 1.0, "ours": 1.25, "lower": 1.5},
@@ -54,7 +54,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     made = Play()
     monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(rounds, "run_child", made)
-    monkeypatch.setattr(command, "gpu_name", lambda what: "Some GPU")
+    monkeypatch.setattr(tune, "gpu_name", lambda what: "Some GPU")
     return made
 
 

@@ -11,7 +11,7 @@ import triton.language as tl
 from bridge_kernels import TARGETS
 from triton.compiler import ASTSource
 
-from triton_linear.tools.support.frontend import ttgir_of
+from triton_linear.tools.support.backend import ttgir_of
 
 
 @triton.jit

@@ -14,11 +14,10 @@ from triton_linear.decisions import ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found
 from triton_linear.tools.measuring import child
-from triton_linear.tools.measuring.child import Child
-from triton_linear.tools.measuring.records import CONTEST, Comparison, Heard, Launched, MeasuringPlan
-from triton_linear.tools.support.copies import NoCopy
-from triton_linear.tools.support.launches import Launch
-from triton_linear.tools.support.modes import mode
+from triton_linear.tools.measuring.child import Child, mode
+from triton_linear.tools.measuring.launches import Launch
+from triton_linear.tools.measuring.results import NoCopy
+from triton_linear.tools.measuring.rounds import CONTEST, Comparison, Heard, Launched, MeasuringPlan
 from triton_linear.variants import STOCK, VARIANTS
 
 __all__ = ["cuda"]

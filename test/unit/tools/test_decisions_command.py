@@ -10,15 +10,16 @@ from tune_support import SPEEDS, Play, decided, play, script
 
 from triton_linear import decisions
 from triton_linear.decisions import DecisionFile
+from triton_linear.tools import tune
 from triton_linear.tools.cli import main
-from triton_linear.tools.tune import command, file_command
+from triton_linear.tools.decisions import put_later
 
 __all__ = ["play", "script"]
 
 
 def test_decisions_move(play: Play, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", script]) == 0
-    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
+    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.jsonl"
     capsys.readouterr()
     assert main(["decisions", "list", "--json"]) == 0
     exported.write_text(capsys.readouterr().out)
@@ -33,7 +34,7 @@ def test_decisions_move(play: Play, script: str, tmp_path: Path, capsys: pytest.
     assert "matmul" in capsys.readouterr().out
     assert main(["decisions", "list", "--json"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [file_command.of_line(line) for line in lines] == DecisionFile(decisions.default_file()).read()
+    assert [decisions.of_line(line) for line in lines] == DecisionFile(decisions.default_file()).read()
 
 
 def test_the_later_of_two_decisions_counts(play: Play, script: str) -> None:
@@ -41,26 +42,25 @@ def test_the_later_of_two_decisions_counts(play: Play, script: str) -> None:
     (old, *_) = DecisionFile(decisions.default_file()).read()
     from dataclasses import replace
 
-    new = replace(old, variant="lower", measured="9999-01-01")
-    known = {old.circumstances: old}
-    assert list(file_command.later(known, [new])) == [new]
-    assert list(file_command.later({new.circumstances: new}, [old])) == []
+    new, file = replace(old, variant="lower", measured="9999-01-01"), DecisionFile(decisions.default_file())
+    assert (put_later(file, [new]), put_later(file, [old])) == (1, 0)
+    assert new in file.read()
 
 
 def test_of_two_runs_on_one_day_the_later_counts(
     play: Play, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.sqlite"
+    exported, other = tmp_path / "exported.jsonl", tmp_path / "other.jsonl"
     for at, file, speed in ((1, other, 1.5), (2, decisions.default_file(), 1.1)):
         play.speeds["matmul-1"] = SPEEDS["matmul-1"] | {"lower": speed}
-        monkeypatch.setattr(command, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
+        monkeypatch.setattr(tune, "now_text", lambda at=at: f"2026-11-23 12:00:0{at}")
         assert main(["tune", "--decisions", str(file), script]) == 0
     capsys.readouterr()
     assert main(["decisions", "list", "--json"]) == 0
     exported.write_text(capsys.readouterr().out)
     assert main(["decisions", "--file", str(other), "import", str(exported)]) == 0
     assert decided(DecisionFile(other))["matmul"] == "ours"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", command.now_text())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", tune.now_text())
 
 
 WRONG_LINES = ["", "{", "[]", "{}", '{"kernel": 1}', "null", "\u0001"]
@@ -73,4 +73,4 @@ def test_what_is_no_decision_is_one_error(
     path = tmp_path / "wrong.jsonl"
     path.write_text(line + "\n")
     assert main(["decisions", "import", str(path)]) == 1
-    assert f"{path}:1:1: error: holds no decision" in capsys.readouterr().err
+    assert f"{path}:1: holds no decision" in capsys.readouterr().err

@@ -20,8 +20,8 @@ from triton_linear.dialect import triton_versions, verdicts
 from triton_linear.dialect.triton_versions import COPIES_DROPPED, installed_release
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools import cli
-from triton_linear.tools.doctor import command, conversions, probe
-from triton_linear.tools.doctor.probe import PROBES, Calls, Counts, Difference, Findings, Probe, isolated
+from triton_linear.tools.doctor import command, conversions
+from triton_linear.tools.doctor.command import PROBES, Calls, Counts, Difference, Findings, Probe, isolated
 from triton_linear.tools.support.isolated import Isolation, Lost, note
 
 RULES = ".".join(map(str, installed_release()))
@@ -141,7 +141,7 @@ def test_a_crash_is_said_to_differ_and_ends_nothing_else() -> None:
 
 
 def test_a_crash_names_the_case_that_was_tried() -> None:
-    found = probe._crash(probe.Lost("ended by SIGABRT", "blocked: #ttg.blocked<{}> of 4x4"))
+    found = command._crash(Lost("ended by SIGABRT", "blocked: #ttg.blocked<{}> of 4x4"))
     assert found.differences == [Difference("blocked", "#ttg.blocked<{}> of 4x4", "ended by SIGABRT")]
 
 
@@ -168,7 +168,7 @@ def test_the_first_case_of_each_kind_is_listed(
     assert [each.case for each in found.first_of_each()] == ["2", "3", "5"]
     assert found.differences[-1].description.startswith("ZeroDivisionError")
     monkeypatch.setattr(Probe, "run", lambda *_: found)
-    asked = list(command.run_probes([Probe("name", "what", "here", "", lambda _: ())], probe.QUICK))
+    asked = list(command.run_probes([Probe("name", "what", "here", "", lambda _: ())], command.QUICK))
     assert asked[0][1] is found
     assert re.fullmatch(r"name: what: 5 cases, 4 DIFFER; 0\.0 s\n", capsys.readouterr().out)
 
@@ -177,7 +177,7 @@ def test_a_probe_that_cannot_be_asked_differs() -> None:
     def fails(counts: Counts) -> Calls:
         raise ImportError("no such binding")
 
-    ((_, found),) = command.run_probes([Probe("name", "what", "here", "", fails)], probe.QUICK)
+    ((_, found),) = command.run_probes([Probe("name", "what", "here", "", fails)], command.QUICK)
     assert found.differences[0].description == "ImportError: no such binding"
 
 
@@ -321,8 +321,8 @@ def test_tested_releases_ask_for_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_family_of_encodings_has_a_process_of_its_own() -> None:
+    from triton_linear.tools.doctor.command import ENCODING_PARTS
     from triton_linear.tools.doctor.encodings import Cases, Oracle
-    from triton_linear.tools.doctor.probe import ENCODING_PARTS
 
     assert len(Cases(Oracle(), 1).families) <= ENCODING_PARTS
 

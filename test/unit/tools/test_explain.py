@@ -25,16 +25,15 @@ from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools import cli
 from triton_linear.tools.demo import compile_kernel
-from triton_linear.tools.explain import gate
-from triton_linear.tools.explain.advice import advice
-from triton_linear.tools.explain.anchors import Anchor, Uses, loop_depth
+from triton_linear.tools.explain import command
+from triton_linear.tools.explain.anchors import Anchor, Uses, advice, loop_depth
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.explain.records import ModuleReport
 from triton_linear.tools.explain.render import fields
+from triton_linear.tools.support.arguments import Condition
 from triton_linear.tools.support.compile import LOWERING, compile_text
+from triton_linear.tools.support.console import status_line
 from triton_linear.tools.support.errors import ToolError
-from triton_linear.tools.support.gate import Condition
-from triton_linear.tools.support.progress import status_line
 from triton_linear.tools.support.words import in_words
 from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.command import check
@@ -262,9 +261,11 @@ def test_conditions() -> None:
             (">=", value + 1, False),
             ("==", value + 1, False),
         ):
-            condition = Condition.parse(f"{text} {compare} {bound}", gate.NAMES, gate.KNOWN)
-            assert (gate.value(condition.name, [report]), condition.holds(value)) == (value, met), condition
-    assert gate.value("conversions", [report, report]) == 4
+            condition = Condition.parse(f"{text} {compare} {bound}", command.CONDITIONS, command.KNOWN)
+            assert (command.counted(condition.name, [report]), condition.holds(value)) == (value, met), (
+                condition
+            )
+    assert command.counted("conversions", [report, report]) == 4
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_conditions() -> None:
 )
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(ToolError, match="is no condition"):
-        Condition.parse(text, gate.NAMES, gate.KNOWN)
+        Condition.parse(text, command.CONDITIONS, command.KNOWN)
 
 
 # The command

@@ -16,11 +16,11 @@ from explain_support import SCHEMA, SCRIPT
 
 from triton_linear.decisions import Circumstances
 from triton_linear.tools import cli
-from triton_linear.tools.explain import measure
+from triton_linear.tools.explain import command
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.choose import Interval
-from triton_linear.tools.measuring.records import Comparison, Heard, Launched, MeasuringPlan
-from triton_linear.tools.support.launches import digest
+from triton_linear.tools.measuring.launches import digest
+from triton_linear.tools.measuring.rounds import Comparison, Heard, Launched, MeasuringPlan
 
 RATIOS = {"ours": 1.25, "free": 2.0}
 _AS_A_CHILD = """
@@ -109,13 +109,13 @@ def test_times_as_text(
 )
 def test_what_cannot_be_free_is_said(kept: Sequence[str], free: float | None, said: dict[str, str]) -> None:
     launch = Launched("k", (8, 1, 1), launches=3, comparison=comparison(RATIOS, kept))
-    found = measure._record(launch, "some GPU")
+    found = command._record(launch, "some GPU")
     assert (found.stock_over_free, found.share_taken is None, found.problems) == (free, free is None, said)
 
 
 def test_what_is_noise_has_no_share() -> None:
     launch = Launched("k", (8, 1, 1), comparison=comparison({"ours": 1.1, "free": 1.001}))
-    assert measure._record(launch, "some GPU").share_taken is None
+    assert command._record(launch, "some GPU").share_taken is None
 
 
 def test_a_kernel_that_is_never_launched_has_no_times(

@@ -17,9 +17,8 @@ from triton.runtime.autotuner import Autotuner, Config
 from triton.runtime.jit import MockTensor
 
 from triton_linear.tools.measuring import child
-from triton_linear.tools.support.launches import Launch, Watch, again
-from triton_linear.tools.support.modes import mode
-from triton_linear.tools.support.timing import side_by_side
+from triton_linear.tools.measuring.child import mode
+from triton_linear.tools.measuring.launches import Launch, Watch, again, side_by_side
 
 # --- the timing core --------------------------------------------------------------------------------------
 
@@ -72,7 +71,7 @@ def test_drift_does_not_show_in_ratios() -> None:
 def test_short_kernels_are_launched_in_a_row_unless_they_must_not(in_a_row: bool, row: int) -> None:
     launch: Callable[[], None] = lambda: None  # noqa: E731
     clock = Drifting({launch: 2.0})
-    side_by_side({"a": launch}, clock, seconds=0, in_a_row=in_a_row)
+    side_by_side({"a": launch}, clock, before=launch, seconds=0, in_a_row=in_a_row)
     assert clock.rows[2:] == [row] * 6
 
 

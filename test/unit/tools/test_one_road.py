@@ -19,9 +19,8 @@ from triton_linear.passes import attempts
 from triton_linear.setting import Options, Setting
 from triton_linear.stage import LLIRStage
 from triton_linear.tools.opt import command as opt
-from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.backend import lower, ttgir_of
 from triton_linear.tools.support.compile import LOWERING, CompiledKernel, compile_text
-from triton_linear.tools.support.frontend import ttgir_of
 from triton_linear.tools.verify.command import verified
 
 TARGETS = ("cuda:90", "hip:gfx942")

@@ -22,16 +22,16 @@ from triton_linear.tools import cli, pack
 def warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An archive of a cache with a kernel of each side and a decision; the cache is another, empty one then."""
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "first"))
-    monkeypatch.setattr(pack, "default_file", lambda: tmp_path / "decisions.sqlite")
+    monkeypatch.setattr(pack, "default_file", lambda: tmp_path / "decisions.jsonl")
     about = Circumstances("digest", "GPU", "cuda:90", "3.9.0", "", "package")
-    DecisionFile(tmp_path / "decisions.sqlite").put([Decision(about, "ours", "kernel", 1.0, 1.0, 1.0, "now")])
+    DecisionFile(tmp_path / "decisions.jsonl").put([Decision(about, "ours", "kernel", 1.0, 1.0, 1.0, "now")])
     compile_kernel(transpose, CUDA)
     with pinned(Options()):
         compile_kernel(transpose, CUDA)
     archive = tmp_path / "kernels.tar.gz"
     assert cli.main(["pack", str(archive)]) == 0
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "second"))
-    (tmp_path / "decisions.sqlite").unlink()
+    (tmp_path / "decisions.jsonl").unlink()
     return archive
 
 
@@ -67,7 +67,7 @@ def test_another_machine_compiles_nothing(
             ours = compile_kernel(transpose, CUDA)
     assert hits == [True, True] and reports == [] and stock.kernel != ours.kernel
     assert all(str(tmp_path / "second") in place for place in ours.metadata_group.values())
-    (decision,) = DecisionFile(tmp_path / "decisions.sqlite").read()
+    (decision,) = DecisionFile(tmp_path / "decisions.jsonl").read()
     assert decision.variant == "ours"
     assert cli.main(["pack", "--unpack", str(warm)]) == 0
     assert "; 0 of " in capsys.readouterr().out, "what is there stays"

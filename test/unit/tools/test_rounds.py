@@ -11,7 +11,7 @@ import pytest
 from triton_linear.decisions import Circumstances
 from triton_linear.tools.cli import main
 from triton_linear.tools.measuring import rounds
-from triton_linear.tools.measuring.records import CONTEST, Comparison, Heard, MeasuringPlan
+from triton_linear.tools.measuring.rounds import CONTEST, Comparison, Heard, MeasuringPlan
 
 PLAN = MeasuringPlan("script.py", [], modes=["ours", "free"])
 CODE = "code of free"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_linear import report_file
+from triton_linear import outlets
 from triton_linear.report import Outcome, Report, ReportedConversion
 from triton_linear.tools import cli
 from triton_linear.tools.status import COUNTS
@@ -31,7 +31,7 @@ COPY = Report("copy", "hip:gfx942", Outcome.NOTHING_TO_DO, seconds={"stock": 0.2
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "reports"
     for report in (COPY, SOFTMAX, FAILED, SOFTMAX):
-        report_file.append(str(path), report)
+        outlets.append(str(path), report)
     return path
 
 
@@ -58,7 +58,7 @@ def test_the_table_has_a_row_for_each_kernel_and_totals(file: Path, capsys: pyte
 
 
 def test_lines_that_are_none_are_left_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = json.loads(report_file.line_of(COPY))
+    good = json.loads(outlets.line_of(COPY))
     with file.open("a") as lines:
         for text in ('{"kernel": "cut', "[]", "{}", json.dumps({**good, "seen": "1"}), "\0" * 9, "[" * 10**5):
             lines.write(f"{text}\n")

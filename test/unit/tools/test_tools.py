@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 from tool_modules import ATTRIBUTES, HEADER, module_of
 
 from triton_linear import __version__
@@ -26,6 +28,7 @@ from triton_linear.tools.opt.arguments import pass_help
 from triton_linear.tools.opt.expectations import compare, expectations
 from triton_linear.tools.support import compile
 from triton_linear.tools.support.compile import LOWERING
+from triton_linear.tools.support.console import show, trimmed
 from triton_linear.tools.support.errors import (
     Diagnostic,
     Printer,
@@ -175,17 +178,11 @@ class TestExpectations:
 class TestPieces:
     def test_lines_keep_their_numbers(self) -> None:
         text = "a\n// -----\nb\nc\n// -----  \nd"
-        parts = opt_run.pieces(text, "f", split=True)
-        assert [part.text.split("\n") for part in parts] == [
+        assert [part.split("\n") for part in opt_run._parts(text)] == [
             ["a", ""],
             ["", "", "b", "c", ""],
             ["", "", "", "", "", "d"],
         ]
-        assert [part.text for part in opt_run.pieces(text, "f", split=False)] == [text]
-
-    def test_outputs_are_divided_as_the_input(self) -> None:
-        assert opt_run.joined(["a\n", "b\n"]) == b"a\n// -----\nb\n"
-        assert opt_run.joined([b"\x7fELF"]) == b"\x7fELF"
 
 
 class TestCommandLine:
@@ -390,3 +387,57 @@ def test_a_reader_that_stops_early(tmp_path: Path) -> None:
 def test_failures_carry_their_place() -> None:
     with pytest.raises(ToolError, match=r"f\.mlir:2:3: error: message"):
         fail("message", "f.mlir", 2, 3)
+
+
+KERNEL = Path(__file__).parents[2] / "data" / "ttgir" / "bn_nhwc-1.ttgir"
+
+
+@pytest.mark.parametrize("command", ["diff", "explain", "verify"])
+def test_no_line_of_a_command_ends_in_blanks(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main([command, str(KERNEL)])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 3
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_tables_in_files_are_trimmed_and_on_terminals_left(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table.grid("a", "b")
+    table.add_row("x", "long")
+    table.add_row("y", "z")
+    show(table)
+    assert capsys.readouterr().out == "xlong\nyz\n"
+    terminal = Console(width=40, force_terminal=True)
+    with trimmed(terminal):
+        terminal.print("x ")
+    assert capsys.readouterr().out == "x \n"
+
+
+def test_arguments_are_parsed() -> None:
+    parsed = cli.parser().parse_args(["explain", "k.ttgir", "--fail-on", "wrong"])
+    assert (parsed.what, parsed.fail_on, parsed.run) == (
+        "k.ttgir",
+        ["wrong"],
+        "triton_linear.tools.explain.command",
+    )
+    assert cli.parser().parse_args(["tune", "--variants=lower", "s.py", "--x"]).arguments == ["--x"]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("explian k.ttgir", "COMMAND: no 'explian'; did you mean 'explain'?"),
+        ("explain k.ttgir --stok", "no option '--stok'; did you mean '--stock'?"),
+        ("verify k.ttgir --frob", "no option '--frob'; --help lists them"),
+        ("view x --view tensr", "--view: no 'tensr'; did you mean 'tensor'?"),
+        ("view x --view page", "--view: no 'page'; there are tensor, hardware, memory, matrix"),
+        ("tune --variants lowr s.py", "argument --variants: no 'lowr'; did you mean 'lower'?"),
+        ("status a b", "there is no place for 'b'"),
+        ("diff", "the following arguments are required: WHAT"),
+    ],
+)
+def test_a_wrong_word_is_one_line_with_the_nearest_right_one(
+    words: str, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words.split())
+    assert capsys.readouterr().err.endswith(f": error: {answer}\n")

@@ -349,12 +349,13 @@ def test_of_a_file_without_a_line_the_lines_are_told(
             assert (status, err) == (1, f"{file}: error: say which line, {said}\n")
 
 
-def test_layouts_of_different_tensors_are_not_drawn_together() -> None:
-    file = "BlockedLayout([1, 8], [8, 4], [2, 1], [1, 0])"
-    with pytest.raises(ToolError, match="different tensors"):
-        from triton_linear.tools.view.subject import check_same_tensor
-
-        check_same_tensor((*subjects(file, "32x32", "f32"), *subjects(file, "64x32", "f32")))
+def test_layouts_of_different_tensors_are_not_drawn_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.ttgir").write_text(MODULE)
+    status, _, err = view(capsys, ROWS, "--shape", "32x32", "--to", f"{tmp_path / 'a.ttgir'}:5")
+    assert status == 1
+    assert "different tensors" in err
 
 
 def test_lanes_of_another_target_have_no_conversion(capsys: pytest.CaptureFixture[str]) -> None:
@@ -422,7 +423,7 @@ def test_every_line_of_a_module_with_types_can_be_named(
     named = {line: [s.text for s in subjects(f"{file}:{line}", None, "f32")] for line in (5, 6, 9)}
     assert named == {
         5: ["32x64xf16 blocked"],
-        6: ["32x64xf16 blocked", "64xf32 slice"],
+        6: ["32x64xf16 blocked", "64xf32 slice(blocked)"],
         9: ["64x64xf32 blocked", "32x64xf16 blocked"],
     }
     for line in (1, 3, 4, 8, 10):

@@ -12,13 +12,11 @@ from rich.text import Text
 
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.target.targets import target
-from triton_linear.tools.view.colours import thread_colour
 from triton_linear.tools.view.command import drawn
 from triton_linear.tools.view.fold import tile_of, words
-from triton_linear.tools.view.picture import beside
 from triton_linear.tools.view.places import holders
 from triton_linear.tools.view.subject import Subject, subjects
-from triton_linear.tools.view.text import text_tile
+from triton_linear.tools.view.text import beside, text_tile, thread_colour
 
 HOPPER, MI300 = target("cuda:90"), target("hip:gfx942")
 MMA3 = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>"

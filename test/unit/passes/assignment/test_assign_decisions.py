@@ -12,7 +12,7 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.operations.names import CONVERT
-from triton_linear.tools.support.frontend import ttgir_of
+from triton_linear.tools.support.backend import ttgir_of
 
 
 def assigned(root: Module) -> list[Operation]:

@@ -18,7 +18,7 @@ from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.target.targets import InstructionCosts
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.run import run_passes
-from triton_linear.tools.support.frontend import ttgir_of
+from triton_linear.tools.support.backend import ttgir_of
 
 
 @triton.jit

@@ -16,9 +16,8 @@ from triton_linear.passes.assignment import assign, candidates
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.reductions.costs import scratch_as_triton
-from triton_linear.tools.support.backend import lower
+from triton_linear.tools.support.backend import lower, ttgir_of
 from triton_linear.tools.support.compile import to_triton
-from triton_linear.tools.support.frontend import ttgir_of
 
 TARGET = "hip:gfx942"
 SHAPES = ((16, 256), (2, 64), (64, 64))

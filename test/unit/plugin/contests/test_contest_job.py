@@ -35,7 +35,7 @@ def test_a_decided_kernel_has_no_contest(
 ) -> None:
     stock, _ = code_and_key(None)
     ours, key = code_and_key(Options(decisions="none", measured=True))
-    place = tmp_path / "decisions.sqlite"
+    place = tmp_path / "decisions.jsonl"
     target = "cuda:90"
     about = Circumstances(key, "", target, found() or "", decisions.ptxas_version(target), CODE_VERSION)
     DecisionFile(place).put([Decision(about, variant, "transposed", 1.1, 1.0, 1.2, "2026-11-23")])
@@ -51,7 +51,7 @@ def test_a_decided_kernel_has_no_contest(
 
 
 def test_others_have_one(gpu: LaunchingDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    place = tmp_path / "decisions.sqlite"
+    place = tmp_path / "decisions.jsonl"
     about = Circumstances("another", "", "cuda:90", found() or "", "", CODE_VERSION)
     DecisionFile(place).put([Decision(about, "ours", "transposed", 1.1, 1.0, 1.2, "2026-11-23")])
     jobs = kept_jobs(monkeypatch, gpu)

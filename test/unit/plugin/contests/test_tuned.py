@@ -8,7 +8,7 @@ from autotune_support import Clock, LaunchingDriver, binaries, gpu, pointers, tr
 from contests_support import WORKERS, Beside, SimulatedClock, installed
 
 import triton_linear
-from triton_linear.tuned_configs import OFF, mark_of
+from triton_linear.autotuner import OFF, mark_of
 
 __all__ = ["gpu", "installed"]
 

@@ -121,7 +121,7 @@ def test_what_lies_in_the_current_folder_is_not_imported(cache: Path, tmp_path: 
     Path("pickle.py").write_text("raise SystemExit(open('imported', 'w').write('x'))")
     with pytest.raises(Lost):
         Path("sitecustomize.py").write_text("")
-        _Process(lambda jobs, answers: (sys.executable, "-c", "raise SystemExit")).ask(None)
+        _Process(lambda connection: (sys.executable, "-c", "raise SystemExit")).ask(None)
     process = _Process(command)
     assert isinstance(process.ask(None), contest_job.Answer)
     process.end()
@@ -158,11 +158,11 @@ def test_the_surroundings_of_a_job_are_the_workers(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "program", ["exit 1", "cat /dev/null", "echo not an answer >&{answers}", "sleep 60", "sleep 60 & exit 1"]
+    "program", ["exit 1", "cat /dev/null", "echo not an answer >&{connection}", "sleep 60", "sleep 60 & exit 1"]
 )
 def test_a_process_that_dies_or_hangs_is_lost(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(workers, "PATIENCE", 1.0)
-    process = _Process(lambda jobs, answers: ("bash", "-c", program.format(answers=answers)))
+    process = _Process(lambda connection: ("bash", "-c", program.format(connection=connection)))
     start = time.monotonic()
     with pytest.raises(Lost):
         process.ask({"a": "job"})

@@ -20,7 +20,7 @@ import triton_linear
 from triton_linear.lowering.target.targets import target
 from triton_linear.ptxas import cubin as cubins
 from triton_linear.ptxas.cubin import usage
-from triton_linear.tools.diff.resources import resources
+from triton_linear.tools.diff.compiled import resources
 
 NESTED = """
 .version 8.0

@@ -27,9 +27,9 @@ from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.ptxas import registers
 from triton_linear.ptxas.cubin import Usage, usage
 from triton_linear.ptxas.registers import Assembler
-from triton_linear.ptxas.spills import Spills
 from triton_linear.report import Outcome, Report
 from triton_linear.setting import Options
+from triton_linear.spills import Spills
 from triton_linear.stage import LLIRStage
 
 SLACK = 16

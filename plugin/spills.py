@@ -11,42 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from typing import Final, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from triton_linear.dialect.interfaces import Metadata, Stage
 from triton_linear.ptxas.occupancy import MORE
 from triton_linear.ptxas.output import held_back
 
+if TYPE_CHECKING:
+    from triton_linear.ptxas.registers import Assembler
+    from triton_linear.stage import LLIRStage
+
 _SCRATCH: Final = re.compile(r"^\s*\.private_segment_fixed_size:\s*(\d+)\s*$", re.M)
 """Bytes for each thread, in the metadata of a kernel (LLVM's guide for AMDGPU, code object metadata)."""
-
-
-class Assembly(Protocol):
-    """How code is made of the LLVM IR of one kernel."""
-
-    def text(self, src: object, metadata: Metadata) -> object:
-        """PTX or AMDGCN of LLVM IR."""
-
-    def spilled(self, text: object, metadata: Metadata) -> int | None:
-        """The bytes that a thread of a kernel spills, by its text; None if that is not known."""
-
-    def code(self, src: object, metadata: Metadata) -> object:
-        """The stage `cubin`, which may have assembled the text already."""
-
-
-class Compiled(Protocol):
-    """A kernel that the stage `llir` has compiled (`LLIRStage`)."""
-
-    def stock(self, llir: object) -> tuple[str, Metadata] | None:
-        """LLVM IR and metadata of stock Triton's kernel; None if there is nothing to compare, or if `llir` is
-        not the result of the stage."""
-
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Count the time of the block under this name."""
-
-    def finish(self, reason: str = "") -> None:
-        """Deliver the kernel's report. reason: why it gives way to stock Triton's; "" if it does not."""
 
 
 class Spills:
@@ -59,8 +36,8 @@ class Spills:
 
     def __init__(
         self,
-        assembly: Callable[[bool], Assembly],
-        kernel: Compiled,
+        assembly: Callable[[bool], Assembler | Scratch],
+        kernel: LLIRStage,
         is_ours: Callable[[], bool],
         fails: Callable[[Exception, Metadata], None],
     ) -> None:
@@ -68,7 +45,7 @@ class Spills:
         self._kernel = kernel
         self._is_ours = is_ours
         self._fails = fails
-        self._taken: Assembly | None = None
+        self._taken: Assembler | Scratch | None = None
 
     def text(self, src: object, metadata: Metadata) -> object:
         """The stage `ptx` or `amdgcn`: the text of the kernel taken; `metadata` becomes that of the same."""
