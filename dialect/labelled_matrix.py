@@ -20,7 +20,6 @@ from .dimensions import (
     Dims,
     check_distinct,
     check_permutation,
-    checked_bits,
     checked_dims,
     checked_name,
     fields,
@@ -301,29 +300,6 @@ class LabelledMatrix(_Derived):
         return self._trusted(in_bits, realign(tuple(columns), self.out_dims, new), new)
 
     # Dimensions: names and sizes
-
-    def squeeze_ins(self: M, name: str) -> M:
-        """Drop an in-dim of size 1."""
-        if self.in_dim_size(name) != 1:
-            raise ValueError(f"squeeze_ins: in-dim {name!r} has size {self.in_dim_size(name)}, not 1")
-        return self._trusted([dim for dim in self._in_bits() if dim[0] != name], self._columns, self.out_dims)
-
-    def resize_out_dim(self: M, name: str, size: int) -> M:
-        """Give out-dim `name` this size; a basis coordinate that no longer fits becomes zero.
-
-        >>> m = LabelledMatrix.from_matrix((1, 3), [("lane", 4)], [("dim0", 4)])
-        >>> m.resize_out_dim("dim0", 2).matrix(), m.resize_out_dim("dim0", 8).matrix()
-        ((1, 0), (1, 3))
-        """
-        old = self.out_dim_size(name)
-        checked_bits(size, f"resize_out_dim: out-dim {name!r}")
-        columns = self._columns
-        if size < old:
-            (position, mask) = dict(zip(self.out_dim_names, fields(self.out_dims), strict=True))[name]
-            keep = ~(mask << position)
-            columns = tuple([c if c >> position & mask < size else c & keep for c in columns])
-        new = tuple([(other, size if other == name else kept) for other, kept in self.out_dims])
-        return self._trusted(self._in_bits(), realign(columns, self.out_dims, new), new)
 
     def remove_zero_bases(self: M, in_dim: str) -> M:
         """Drop the bits of `in_dim` that map to zero.

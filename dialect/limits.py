@@ -14,7 +14,6 @@ from triton_linear.dialect.triton_versions import (
     CLUSTERS_ORDERED,
     COPIES_NOT_HELD,
     REDUCTIONS_CONVERT,
-    TENSOR_MEMORY_BY_LAYOUT,
     Release,
     Span,
 )
@@ -25,18 +24,16 @@ class Limit:
     """Something that passes leave out with the releases in `spans`.
 
     what: what is left out. why: the reason, or why nothing is lost.
-    passes: the names of the passes. gpus: prefixes of the names of the GPUs concerned; empty means all GPUs.
+    passes: the names of the passes.
     """
 
     spans: tuple[Span, ...]
     what: str
     why: str
     passes: tuple[str, ...]
-    gpus: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        where = f"on {' and '.join(self.gpus)}, " if self.gpus else ""
-        return f"{where}{self.what}: {self.why}"
+        return f"{self.what}: {self.why}"
 
 
 LIMITS: Final = (
@@ -45,13 +42,6 @@ LIMITS: Final = (
         "in kernels with clusters, conversions through shared memory are left to Triton",
         "only its own code waits there until other CTAs have read what it stores over",
         ("linear-select-lowering",),
-    ),
-    Limit(
-        (Span((3, 6), TENSOR_MEMORY_BY_LAYOUT.since),),
-        "accesses to tensor memory keep their layouts",
-        "fewer instructions serve there than those that are known here",
-        ("linear-assign-layouts",),
-        ("100", "103"),
     ),
     Limit(
         (REDUCTIONS_CONVERT,),

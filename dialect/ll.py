@@ -4,8 +4,8 @@
 
 is a linear layout: the basis vectors of each input dimension, one coordinate for each tensor dimension, then
 the sizes of the tensor dimensions. Input dimensions are those of a distributed tensor (`register`, `lane`,
-`warp`, `block`), of shared memory (`offset`, `block`) or of tensor memory (`row`, `col`). The text lists
-them alphabetically, the layout has them in the order given here.
+`warp`, `block`) or of shared memory (`offset`, `block`). The text lists them alphabetically, the layout has
+them in the order given here.
 
     #ll.plan<"shuffle", {clocks = 6.0 : f64, scratch_bytes = 0, shuffles = 4}, ["registers: ..."]>
 
@@ -81,7 +81,7 @@ irdl.dialect @ll {
 }
 """
 
-_FAMILIES = ((REGISTER, LANE, WARP, BLOCK), (OFFSET, BLOCK), ("row", "col"))
+_FAMILIES = ((REGISTER, LANE, WARP, BLOCK), (OFFSET, BLOCK))
 _LAYOUT = re.compile(r"#ll\.layout<\{(?P<bases>.*)\}, (?P<sizes>\[[\d, ]*\])>")
 _BASES = re.compile(r'"?(?P<name>\w+)"? = (?P<vectors>\[(?:[^\[\]]|\[[^\[\]]*\])*\])')
 _PLAN = re.compile(r'#ll\.plan<"(?P<kind>[^"]*)", \{(?P<figures>[^}]*)\}, \[(?P<rejected>.*)\]>', re.DOTALL)

@@ -62,13 +62,6 @@ CONTIGUOUS_FIRST: Final = Span((3, 8))
 SMALL_OPERANDS: Final = Span((3, 8))
 """The operands of an mma with 8 rows (m8n8k4 of f64) have smaller tiles than those of other mmas."""
 
-TENSOR_MEMORY_BY_LAYOUT: Final = Span((3, 8))
-"""Layouts of tensor memory have a dimension for CTAs, and an access may use any instruction shape that fits."""
-
-PADDED_TO_COLUMNS: Final = Span((3, 9))
-"""An access to tensor memory uses one register for each element that is narrower than its column. Before,
-elements of 16 bits in columns of 32 are accessed by `.pack::16b`, and narrower ones cannot be accessed."""
-
 STORES_IN_ASSEMBLY: Final = Span((3, 7), (3, 9))
 """On NVIDIA GPUs, stores to shared memory are inline assembly; LLVM keeps it even if the value is undefined."""
 

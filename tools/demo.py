@@ -28,7 +28,6 @@ from triton_linear.dialect import triton_versions
 from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.target.targets import target as target_by_name
-from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.tools.explain.records import Place
 from triton_linear.tools.support.backend import vendor_of
 from triton_linear.tools.support.compile import compile_text
@@ -64,7 +63,7 @@ class Compiled:
     name: str
     target: str
     ttgir: str
-    checked: list[Checked[DecidedConversion]]
+    checked: list[Checked]
     stock: str
     ours: str
 
@@ -92,7 +91,7 @@ def assembly_of(target: str) -> str:
     return "ptx" if target.startswith("cuda") else "amdgcn"
 
 
-def row(checked: Checked[DecidedConversion]) -> Sequence[str | Text]:
+def row(checked: Checked) -> Sequence[str | Text]:
     """The cells of a conversion: its source line, layouts, lowering, costs, and whether its code is right."""
     conversion = checked.of
     at = Place.of(conversion.location)

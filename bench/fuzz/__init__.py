@@ -6,7 +6,6 @@ program         the data structure for a program
 write           the TTGIR of a program
 evaluate        the expected result of a program
 draw            random programs
-tensor_memory   random programs with tensor memory
 pairs           modules of independent conversions, each checked separately
 partitions      modules with conversions in warp-specialised regions
 regions         modules with a program in each warp-specialised region

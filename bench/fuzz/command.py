@@ -78,9 +78,9 @@ def parser() -> argparse.ArgumentParser:
     )
     option(
         "--only",
-        choices=("singles", "programs", "partitions", "regions", "clusters", "tensor"),
+        choices=("singles", "programs", "partitions", "regions", "clusters"),
         help="single conversions alone, programs alone, conversions or programs in warp-specialised regions, "
-        "conversions in clusters of 2 to 16 CTAs, or programs that go through tensor memory (cuda:100)",
+        "or conversions in clusters of 2 to 16 CTAs",
     )
     option("--time", type=float, metavar="SECONDS", help="begin no module after so many seconds")
     option(

@@ -22,7 +22,6 @@ from bench.fuzz.program import (
     Shared,
     Step,
     Steps,
-    TensorMemory,
     Transposed,
 )
 from triton_linear.lowering.interpreter.verify import element_patterns
@@ -79,7 +78,7 @@ class _Evaluation:
 
     def step(self, step: Step, x: Words, iteration: int | None) -> Any:
         match step:
-            case Convert() | Shared() | TensorMemory():
+            case Convert() | Shared():
                 return x
             case Reduce():
                 reduced = REDUCTIONS[step.operation](x, step.axis + 1) & self.mask

@@ -37,17 +37,6 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class TensorMemory:
-    """A store to tensor memory with the encoding `memory` in layout `source`, and a load in layout
-    `encoding`.
-    """
-
-    memory: str
-    source: str
-    encoding: str
-
-
-@dataclass(frozen=True)
 class Reduce:
     """x + 2 * reduce(x), as integers: a reduction along `axis` with `operation`, in layout `encoding`.
 
@@ -137,14 +126,11 @@ class Park:
     inner: Steps
 
 
-Step: TypeAlias = (
-    Convert | Shared | TensorMemory | Reduce | Scan | Add | Transposed | Reshaped | Loop | Branch | Park
-)
+Step: TypeAlias = Convert | Shared | Reduce | Scan | Add | Transposed | Reshaped | Loop | Branch | Park
 Steps: TypeAlias = tuple[Step, ...]
 STEPS: tuple[type[Any], ...] = (
     Convert,
     Shared,
-    TensorMemory,
     Reduce,
     Scan,
     Add,

@@ -23,7 +23,6 @@ from bench.fuzz.examine import examine_program, title
 from bench.fuzz.partitions import draw_partitions, examine_partitions, partitions_text
 from bench.fuzz.program import Program
 from bench.fuzz.regions import conversions_of, draw_regions, examine_regions, regions_text
-from bench.fuzz.tensor_memory import check_tensor_memory, draw_tensor_program
 from bench.fuzz.totals import Totals
 from bench.fuzz.write import write
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
@@ -42,15 +41,11 @@ MODULES = ("bench.fuzz.warm", __name__)
 SINGLES, PROGRAMS, PARTITIONS, CLUSTERS = "singles", "programs", "partitions", "clusters"
 REGIONS = "regions"
 """Modules with a program in each warp-specialised region."""
-TENSOR = "tensor"
-"""Programs that use tensor memory."""
-WHOLE = (PROGRAMS, TENSOR)
-"""Kinds whose units are one program, which is run as a whole."""
-OF_STEPS = (*WHOLE, REGIONS)
+OF_STEPS = (PROGRAMS, REGIONS)
 """Kinds whose programs have steps that stock Triton may fail on."""
 KINDS = (SINGLES, PROGRAMS)
 """The kinds that are drawn by default."""
-EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, TENSOR, PARTITIONS, REGIONS)
+EVERY_KIND = (SINGLES, CLUSTERS, PROGRAMS, PARTITIONS, REGIONS)
 CTAS = (2, 4, 8, 16)
 """Sizes of clusters."""
 FIRST_WITH_CLUSTERS = 90
@@ -84,7 +79,7 @@ class Unit:
 
     def text(self) -> str:
         """Its TTGIR."""
-        if self.kind in WHOLE:
+        if self.kind == PROGRAMS:
             return write(self.programs[0]).text
         if self.kind == PARTITIONS:
             return partitions_text(self.programs)
@@ -123,10 +118,6 @@ def units(plan: FuzzPlan) -> Iterator[Unit]:
                     unit = _program(plan, other)
                     left -= conversions(unit)
                     yield unit
-        if TENSOR in plan.kinds and left > 0:
-            unit = _tensor(plan, number)
-            left -= conversions(unit)
-            yield unit
         if PARTITIONS in plan.kinds and left > 0:
             unit = _partitions(plan, number, left)
             left -= conversions(unit)
@@ -143,7 +134,7 @@ def conversions(unit: Unit) -> int:
     """The number of conversions in a unit."""
     if unit.kind == REGIONS:
         return conversions_of(unit.programs)
-    if unit.kind in WHOLE:
+    if unit.kind == PROGRAMS:
         return write(unit.programs[0]).conversions
     return len(unit.programs)
 
@@ -151,12 +142,6 @@ def conversions(unit: Unit) -> int:
 def _program(plan: FuzzPlan, number: int) -> Unit:
     rng = random.Random(f"{plan.seed} {PROGRAMS} {plan.target} {number}")
     return Unit(PROGRAMS, number, plan.seed, (draw_program(rng, plan.target),), options=plan.options)
-
-
-def _tensor(plan: FuzzPlan, number: int) -> Unit:
-    check_tensor_memory(plan.target)
-    rng = random.Random(f"{plan.seed} {TENSOR} {plan.target} {number}")
-    return Unit(TENSOR, number, plan.seed, (draw_tensor_program(rng, plan.target),), options=plan.options)
 
 
 def _regions(plan: FuzzPlan, number: int) -> Unit:
@@ -198,7 +183,7 @@ def _singles(plan: FuzzPlan, number: int, most: int, kind: str = SINGLES) -> Uni
 
 def examine(unit: Unit) -> Totals:
     """Run a unit in this process. It raises, crashes or hangs if Triton or the interpreter does."""
-    if unit.kind in WHOLE:
+    if unit.kind == PROGRAMS:
         return examine_program(unit.programs[0], unit.name, unit.options)
     if unit.kind == PARTITIONS:
         return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name)
@@ -209,7 +194,7 @@ def examine(unit: Unit) -> Totals:
 
 def stock(unit: Unit) -> Totals:
     """The same with stock Triton: programs are compiled and run, single conversions are only compiled."""
-    if unit.kind in WHOLE:
+    if unit.kind == PROGRAMS:
         return examine_program(unit.programs[0], unit.name, None)
     if unit.kind == PARTITIONS:
         return examine_partitions(unit.programs, target_called(unit.target).lanes, unit.name, None)

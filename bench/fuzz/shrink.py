@@ -39,7 +39,6 @@ from bench.fuzz.program import (
     Shared,
     Step,
     Steps,
-    TensorMemory,
     Transposed,
     all_steps,
     children,
@@ -158,7 +157,7 @@ def _with(step: Step, name: str, value: Any) -> Step:
 
 
 def result_encoding(
-    step: Convert | Shared | TensorMemory | Reduce | Scan | Loop | Branch | Park | Reshaped | Transposed,
+    step: Convert | Shared | Reduce | Scan | Loop | Branch | Park | Reshaped | Transposed,
     shape: Shape,
 ) -> str:
     """The encoding of a step's result."""

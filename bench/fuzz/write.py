@@ -21,7 +21,6 @@ from bench.fuzz.program import (
     Shared,
     Step,
     Steps,
-    TensorMemory,
     Transposed,
     as_json,
 )
@@ -144,16 +143,6 @@ class ProgramWriter:
         y = replace(like, encoding=encoding)
         return replace(y, name=self.op(f"ttg.local_load {buffer} : {like.buffer(memory)} -> {y.tensor()}"))
 
-    def through_tensor_memory(self, step: TensorMemory, x: ProgramValue) -> ProgramValue:
-        """See TensorMemory."""
-        sizes = "x".join(map(str, x.shape))
-        type_ = f"!ttg.memdesc<{sizes}x{x.element}, {step.memory}, #ttng.tensor_memory, mutable>"
-        memory = self.op(f"ttng.tmem_alloc : () -> {type_}")
-        stored = self.op("arith.constant true")
-        self.line(f"ttng.tmem_store {x.name}, {memory}, {stored} : {x.tensor()} -> {type_}")
-        y = replace(x, encoding=step.encoding)
-        return replace(y, name=self.op(f"ttng.tmem_load {memory} : {type_} -> {y.tensor()}"))
-
     def combined(self, kind: str, operation: str, options: str, x: ProgramValue, result: str) -> str:
         """`tt.reduce` or `tt.scan` of integers."""
         e = x.element
@@ -183,8 +172,6 @@ class ProgramWriter:
                 x = self.convert(x, step.source)
                 buffer = self.store(x, step.memory, step.hoisted)
                 return self.load(x, step.memory, buffer, step.encoding)
-            case TensorMemory():
-                return self.through_tensor_memory(step, self.convert(x, step.source))
             case Reduce():
                 return self.reduce(step, x, induction)
             case Scan():

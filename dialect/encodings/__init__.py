@@ -1,4 +1,4 @@
-"""Every encoding of Triton as a linear layout, from the text that Triton prints.
+"""Every encoding of registers and of shared memory as a linear layout, from the text that Triton prints.
 
 >>> text = "#ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [2], order = [0]}>"
 >>> layout_of(text, (256,)).apply({"register": 3, "lane": 1, "warp": 0, "block": 0})
@@ -26,7 +26,6 @@ from .nvidia import NvidiaMma
 from .nvmma_shared import NvmmaShared
 from .shared import AmdRotatingShared, PaddedShared, PartitionedShared, SharedLinear, SwizzledShared
 from .syntax import Attribute, MalformedEncoding, UnknownEncoding, parse_attribute
-from .tensor_memory import TensorMemory, TensorMemoryScales
 
 __all__ = [
     "REFERENCE",
@@ -47,8 +46,6 @@ __all__ = [
     "SharedLinear",
     "Slice",
     "SwizzledShared",
-    "TensorMemory",
-    "TensorMemoryScales",
     "UnknownEncoding",
     "installed_release",
     "layout_of",
@@ -73,8 +70,6 @@ _CLASSES: Final = MappingProxyType(
             SharedLinear,
             Slice,
             SwizzledShared,
-            TensorMemory,
-            TensorMemoryScales,
         )
     }
 )
@@ -117,8 +112,8 @@ def layout_of(
     """The layout of a tensor of this shape, whose encoding Triton prints as ``encoding_text``.
 
     Ensures: equals ``toLinearLayout`` of that release of Triton, by default the installed one, bit for bit.
-    In-dims are register, lane, warp, block for distributed encodings, offset, block for shared ones, row,
-    col for tensor memory; out-dims dim0, dim1, ...
+    In-dims are register, lane, warp, block for distributed encodings, offset, block for shared ones; out-dims
+    dim0, dim1, ...
 
     No layout in Triton 3.6 to 3.9 depends on ``element_bits``: an encoding that needs the width states it
     itself.

@@ -12,7 +12,7 @@ from .syntax import Attribute, Fields, MalformedEncoding
 
 __all__ = ["DISTRIBUTED_DIMS", "Build", "DotParent", "Encoding", "Space", "fields_of"]
 
-Space = Literal["distributed", "shared", "tensor memory"]
+Space = Literal["distributed", "shared"]
 
 # In-dims of one CTA's part of a distributed layout, in Triton's order; the block follows.
 DISTRIBUTED_DIMS = (REGISTER, LANE, WARP)

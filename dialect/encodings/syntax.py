@@ -289,15 +289,6 @@ class Fields:
             raise self._wrong(key, "'true' or 'false'")
         return value
 
-    def word(self, key: str, default: str) -> str:
-        """A bare word."""
-        if key not in self._values:
-            return default
-        value = self._take(key)
-        if not isinstance(value, str):
-            raise self._wrong(key, "a word")
-        return value
-
     def integers(self, key: str, rank: int | None = None) -> tuple[int, ...]:
         """A list of non-negative integers, of length ``rank`` if that is given."""
         value = self._take(key)

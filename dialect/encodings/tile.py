@@ -154,11 +154,6 @@ class EncodingTile:
         self._bases[in_dim].append(list(basis))
         self.extent = [max(n, 1 << v.bit_length()) for n, v in zip(self.extent, basis, strict=True)]
 
-    def swap_last(self, first: str, second: str) -> None:
-        """Exchanges the last bit of two in-dims."""
-        a, b = self._bases[first], self._bases[second]
-        a[-1], b[-1] = b[-1], a[-1]
-
     def grow(self, shape: Sequence[int], order: Iterable[int]) -> None:
         """Repeats the tile in the first in-dim until no dimension is smaller than ``shape``."""
         for axis in order:

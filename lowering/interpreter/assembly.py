@@ -9,7 +9,6 @@
   interpreted, so that a kernel which reads the copied bytes is refused.
 - NVIDIA: `ldmatrix` and `stmatrix` as operations, `redux.sync`, and division to two units in the last place,
   whose result is undefined here.
-- Tensor memory: see `tensor_memory`.
 - AMD: `permlane16/32.swap` as intrinsics.
 """
 
@@ -30,7 +29,6 @@ from triton_linear.lowering.interpreter import (
     lanes,
     matrix,
     shared_memory,
-    tensor_memory,
 )
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler, filled, refuse_promises, signed
@@ -78,9 +76,6 @@ def _inline_assembly(build: Builder, op: ir.Operation) -> Tree | None:
     if found := _COPY.fullmatch(text):
         _copy(build, op, found)
         return None
-    known, value = tensor_memory.assembly(build, op, text)
-    if known:
-        return value
     if text.startswith("//"):
         return None
     if text == _BARRIER:
@@ -94,7 +89,6 @@ def _sink(build: Builder, op: ir.Operation, name: str) -> Tree | None:
 
     def step(machine: Machine) -> None:
         machine.memory.all_execute(f"the sink '{name}'")
-        tensor_memory.check_loaded(machine)
         heard = machine.sinks.setdefault(name, [])
         heard += [(machine.values[slot], machine.undefined.get(slot, _NONE)) for slot in slots]
 
@@ -329,5 +323,4 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "nvvm.ldmatrix": _matrix(load=True),
     "nvvm.stmatrix": _matrix(load=False),
     "nvvm.redux.sync": _redux,
-    "nvvm.tcgen05.wait": tensor_memory.wait,
 }

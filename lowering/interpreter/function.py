@@ -38,7 +38,6 @@ from triton_linear.lowering.interpreter.counts import Counts, costs
 from triton_linear.lowering.interpreter.memory import Bits, Meeting, Race, SharedMemory, SimulationError
 from triton_linear.lowering.interpreter.parsing import SHARED_BASE, interpreter_context, parsed
 from triton_linear.lowering.interpreter.program import Machine, leaves
-from triton_linear.lowering.interpreter.tensor_memory import TensorMemory
 from triton_linear.lowering.target.targets import Target
 
 __all__ = ["FunctionOutcome", "simulate", "simulate_function"]
@@ -96,12 +95,10 @@ def simulate_function(
     *,
     trials: int = 1,
     step_limit: int = STEP_LIMIT,
-    tensor: TensorMemory | None = None,
 ) -> FunctionOutcome:
     """Run the function `name` of a module, or its only one, on `arguments`.
 
-    shared_bytes: by default the module's `ttg.shared`. tensor: tensor memory with the same number of trials;
-    the run changes it.
+    shared_bytes: by default the module's `ttg.shared`.
 
     Requires: registers of a tensor are arrays of shape (trials, threads) of bit patterns.
     Ensures: deterministic; the interpreter has a handler for every executed operation.
@@ -118,7 +115,6 @@ def simulate_function(
         compiler = Compiler(module, target, num_warps * target.lanes, "overflow<" in module_text)
         program = compiler.compile(name, len(arguments))
         run = Run(program, arguments, trials, None, step_limit, shared_bytes)
-        run.machine.tensor = tensor
         for meeting in run.steps(0, -1):
             raise SimulationError(f"{meeting} is for independent warps")
         return run.outcome()

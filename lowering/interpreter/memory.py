@@ -128,9 +128,8 @@ def _mark(
 class SharedMemory:
     """`size` bytes at address `base`, for `threads` threads in warps of `lanes`.
 
-    active: the threads that execute the next operation; None: all. barriers: the barriers of the CTA that were
-    passed. If warps run independently (`of_warp`), waiting: what the warp waits for; warps: all warps of the
-    CTA.
+    active: the threads that execute the next operation; None: all. If warps run independently (`of_warp`),
+    waiting: what the warp waits for; warps: all warps of the CTA.
     """
 
     trials: int
@@ -145,7 +144,6 @@ class SharedMemory:
     waiting: Meeting | None = None
     warps: int = 1
     independent: bool = False
-    barriers: int = 0
     _bytes: npt.NDArray[np.uint8] = field(init=False)
     _undefined: npt.NDArray[np.uint8] = field(init=False)
     _levels: tuple[Any, ...] = field(init=False)
@@ -184,7 +182,6 @@ class SharedMemory:
     def cta_barrier(self) -> None:
         """Order all threads' earlier accesses before all later ones."""
         self.all_execute("a barrier of the CTA")
-        self.barriers += 1
         for agents in self._levels:
             agents.forget()
 

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, Union
+from typing import Final, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +111,7 @@ class Machine:
     """State of one run: slot values, undefined bits, shared memory, and values derived from slots.
 
     first: the number of its first thread in the CTA. ask: a function that returns the next register of a given
-    tensor, or None. tensor: its `tensor_memory.TensorMemory`, or None.
+    tensor, or None.
     """
 
     __slots__ = (
@@ -123,7 +123,6 @@ class Machine:
         "memory",
         "sinks",
         "sources",
-        "tensor",
         "thread",
         "threads",
         "undefined",
@@ -143,7 +142,6 @@ class Machine:
         self.conditions: dict[int, npt.NDArray[np.bool_]] = {}
         self.sources: dict[Hashable, Source] = {}
         self.sinks: dict[str, list[tuple[Bits, Bits]]] = {}
-        self.tensor: Any = None
 
     def taint(self, result: int, bits: int, *operands: int) -> None:
         """Make the result undefined in the threads in which an operand has an undefined bit."""

@@ -20,7 +20,6 @@ from triton_linear.passes.analysis.axis import pointee_bytes
 from triton_linear.passes.analysis.clusters import blocks_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess, fastest_dimension, is_unplaced
 from triton_linear.passes.analysis.shared_memory import LocalAccess, is_access, sides_of
-from triton_linear.passes.analysis.tensor_memory import site_of
 from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.draft import Draft
 from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Reduction
@@ -43,11 +42,7 @@ _LOCAL = {
     names.LOCAL_LOAD: "local load",
     names.COPY: "copy",
 }
-_TENSOR_MEMORY = {
-    names.TENSOR_LOAD: "tensor memory load",
-    **dict.fromkeys((names.TENSOR_STORE, names.TENSOR_ALLOC), "tensor memory store"),
-}
-"""Operations that access shared or tensor memory, and the names of their anchors in remarks."""
+"""Operations that access shared memory, and the names of their anchors in remarks."""
 
 
 def build(ops: Sequence[Operation], gpu: Target, kept: KeptBits | None = None) -> Graph:
@@ -95,7 +90,7 @@ class _Builder(Draft):
             self._load(op, frequency)
         elif name == names.STORE and self._takes_tensors(op):
             self._store(op, frequency)
-        elif (name in _LOCAL or name in _TENSOR_MEMORY) and self._local(op, frequency):
+        elif name in _LOCAL and self._local(op, frequency):
             pass
         elif name == names.REDUCE:
             self._reduce(op, frequency)
@@ -234,9 +229,7 @@ class _Builder(Draft):
         self._access(op, group, mask, frequency, is_store=True)
 
     def _local(self, op: OpNode, frequency: float) -> bool:
-        """Add an access to shared or tensor memory; False if this package does not model the access."""
-        if op.name in _TENSOR_MEMORY:
-            return self._tensor_memory(op, frequency)
+        """Add an access to shared memory; False if this package does not model the access."""
         operands, is_load = list(op.operands), op.name == names.LOCAL_LOAD
         if not is_access(op):
             return False
@@ -265,24 +258,6 @@ class _Builder(Draft):
         else:
             for index in range(len(operands)):
                 self._require_operand(op, index, group)
-        return True
-
-    def _tensor_memory(self, op: OpNode, frequency: float) -> bool:
-        """Add an access to tensor memory; False if this package does not model it, or knows no instruction for
-        it."""
-        site = site_of(op)
-        if site is None or self.facts.clusters or not site.is_served(self.layouts, self.situation.release):
-            return False
-        values = op.operands if site.is_store else op.results
-        index, kind = next((n, value.kind) for n, value in enumerate(values) if value.kind is not None)
-        group = self._new_group(kind)
-        group.anchors.append(Anchor(_TENSOR_MEMORY[op.name], op))
-        group.tensors.append((site, frequency))
-        if site.is_store:
-            self._require_operand(op, index, group)
-        else:
-            self._add_value(values[index], group)
-            self.cut.add(values[index])
         return True
 
     def _access(

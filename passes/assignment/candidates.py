@@ -2,10 +2,10 @@
 
 Every group may keep what it has. Each load and store adds a layout of least memory cost; a load and a store
 of one tensor add the pair that differs within warps only; where shared memory is accessed with conflicts,
-layouts with fewer are added; where tensor memory is, those that an instruction serves, and no others; and what
-one group may take, its neighbours may take as well, as far as edges carry it. What a reduction leaves is held
-by several lanes or warps; layouts in which each of these keeps a part of its registers come at the price of
-selects. In a cluster all of them leave each CTA the part of a tensor that it has.
+layouts with fewer are added; and what one group may take, its neighbours may take as well, as far as edges
+carry it. What a reduction leaves is held by several lanes or warps; layouts in which each of these keeps a part
+of its registers come at the price of selects. In a cluster all of them leave each CTA the part of a tensor that
+it has.
 """
 
 from __future__ import annotations
@@ -169,9 +169,6 @@ class Candidates:
             for access, _ in group.accesses:
                 if (part := self.parts[group]) is not None:
                     new += self._add_part(group, memory.coalesced(access, part, self.lanes, self.warps))
-            for site, _ in group.tensors:
-                for layout in site.layouts(1 << self.warps):
-                    new += self._add(group, layout)
         new += self._meetings()
         new += [(group, self.of[group][0]) for group in self.graph.groups]
         for _ in range(limits.CARRIED_EDGES):
@@ -285,8 +282,6 @@ class Candidates:
         # On AMD targets each warp must write its lanes in a row.
         nvidia = self.target.vendor == "nvidia"
         if any(local.copied and not (nvidia and local.copies_rightly(layout)) for local, _ in group.locals):
-            return []
-        if not all(site.clocks(layout) for site, _ in group.tensors):  # what nothing serves takes none
             return []
         try:
             for change in self.changes.get(group, ()):

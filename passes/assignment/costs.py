@@ -74,8 +74,6 @@ class AssignmentCosts:
             clocks += issued * frequency
         for local, frequency in group.locals:
             clocks += local.clocks(candidate.layout, self.target) * frequency
-        for site, frequency in group.tensors:
-            clocks += site.clocks(candidate.layout) * frequency
         other = clocks * self.busy
         for reduction in group.reductions:
             other += self.of_reduction(reduction, candidate.layout) * reduction.frequency

@@ -24,7 +24,6 @@ from dataclasses import field
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.shared_memory import LocalAccess
-from triton_linear.passes.analysis.tensor_memory import TensorSite
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode
 from triton_linear.passes.assignment.shape_change import ShapeChange
 
@@ -66,8 +65,8 @@ class Anchor:
 class Group:
     """Values that share a layout; `shape` and `encoding` are those of the values in the module.
 
-    pinned: True if the group has to keep its encoding. accesses, locals, tensors: accesses to global, shared
-    and tensor memory, each with its frequency. work: clocks per warp and register of the group's own
+    pinned: True if the group has to keep its encoding. accesses, locals: accesses to global and to shared
+    memory, each with its frequency. work: clocks per warp and register of the group's own
     elementwise operations and of the operations that are recomputed for it. requests: values that are
     recomputed for the group, with their slices. parent: the group that absorbed this one.
     """
@@ -78,7 +77,6 @@ class Group:
     values: list[ValueNode] = field(default_factory=list)
     accesses: list[tuple[GlobalAccess, float]] = field(default_factory=list)
     locals: list[tuple[LocalAccess, float]] = field(default_factory=list)
-    tensors: list[tuple[TensorSite, float]] = field(default_factory=list)
     reductions: list[Reduction] = field(default_factory=list)
     work: dict[Work, float] = field(default_factory=dict)
     requests: dict[tuple[ValueNode, Path], None] = field(default_factory=dict)
@@ -113,7 +111,6 @@ class Group:
         self.values += other.values
         self.accesses += other.accesses
         self.locals += other.locals
-        self.tensors += other.tensors
         self.reductions += other.reductions
         self.anchors += other.anchors
         self.requests.update(other.requests)

@@ -15,7 +15,7 @@ from triton_linear.lowering.plan.element import ElementType, element_type
 
 _MEMDESC = re.compile(
     r"memdesc<(?P<shape>(?:\d+x)+)(?P<element>[^,]+), (?P<encoding>#.+?), "
-    r"#\w+\.(?:shared|tensor)_memory(?=[,>])(?:, mutable)?(?:, (?P<allocated>\d+(?:x\d+)*))?>"
+    r"#\w+\.shared_memory(?=[,>])(?:, mutable)?(?:, (?P<allocated>\d+(?:x\d+)*))?>"
 )
 
 

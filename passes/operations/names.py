@@ -69,6 +69,3 @@ LOCAL_ACCESSES: Final = frozenset({LOCAL_ALLOC, LOCAL_LOAD, LOCAL_STORE})
 LOCAL_DEALLOC: Final = "ttg.local_dealloc"
 MEMORY_INDEX: Final = "ttg.memdesc_index"
 MEMORY_TRANS: Final = "ttg.memdesc_trans"
-TENSOR_ALLOC: Final = "ttng.tmem_alloc"
-TENSOR_LOAD: Final = "ttng.tmem_load"
-TENSOR_STORE: Final = "ttng.tmem_store"

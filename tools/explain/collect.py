@@ -1,5 +1,5 @@
 """Collect the report about a module: its conversions with their anchors, lowerings and costs; accesses to
-shared and tensor memory; reductions."""
+shared memory; reductions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.passes.framework.layouts import LayoutTable
-from triton_linear.passes.framework.plans import STOCK, DecidedConversion
+from triton_linear.passes.framework.plans import STOCK
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.explain.accesses import accesses, reductions, type_in_words
@@ -34,7 +34,6 @@ from triton_linear.tools.support.words import Figures, count, short_type
 from triton_linear.tools.verify import stock
 from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.command import check
-from triton_linear.tools.verify.tensor_memory import check_accesses
 
 AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False)
 """The options of the passes for a kernel of stock Triton: they change nothing."""
@@ -108,13 +107,12 @@ def explained_module(
             for name, kernel in zip(names, compilation.kernels, strict=True)
         ),
         _assignment(compilation, before),
-        tuple(map(str, check_accesses(ops, compilation.target, compilation.num_warps))),
     )
     return report, compilation
 
 
 def _left_to_triton(
-    checked: Sequence[Checked[DecidedConversion]], compilation: Compilation
+    checked: Sequence[Checked], compilation: Compilation
 ) -> Mapping[tuple[str, str], stock.Finding]:
     """What running Triton's own code found for the conversions that are left to it, by their two types."""
     types = [(one.of.source, one.of.destination) for one in checked if _is_left(one)]
@@ -124,7 +122,7 @@ def _left_to_triton(
     return dict(zip(distinct, found, strict=True))
 
 
-def _is_left(one: Checked[DecidedConversion]) -> bool:
+def _is_left(one: Checked) -> bool:
     return one.verdict is None and one.of.kind == STOCK
 
 
@@ -168,7 +166,7 @@ def _plans(ops: Sequence[Operation]) -> dict[str, ll.PlanRecord]:
 
 def _report(
     op: Operation,
-    checked: Checked[DecidedConversion],
+    checked: Checked,
     uses: Uses,
     table: LayoutTable,
     record: ll.PlanRecord | None,

@@ -207,7 +207,6 @@ class ModuleReport:
     reductions: tuple[ReductionReport, ...]
     shared_memory: tuple[SharedMemory, ...]
     assignment: tuple[str, ...]
-    tensor_memory: tuple[str, ...] = ()
     stock: tuple[ConversionReport, ...] | None = None
     measured: tuple[Measured, ...] | None = None
     verdict: KernelVerdict | None = None

@@ -166,8 +166,6 @@ def module(report: ModuleReport) -> RenderableType:
     section(
         "reductions, scans and sorts" if sorts else "reductions and scans", map(reduction, report.reductions)
     )
-    if report.tensor_memory:
-        parts += [Text(), Text("tensor memory", "bold underline"), *map(Text, report.tensor_memory)]
     for kernel in report.shared_memory:
         if kernel.bytes or kernel.stock:
             beside = "" if kernel.stock is None else f", {kernel.stock} by stock Triton"

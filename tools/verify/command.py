@@ -1,7 +1,6 @@
 """`triton-linear verify`: run the code that this package emits into a kernel, and check its results.
 
-Every conversion is run, also those that layout assignment and split reductions insert. Accesses to tensor
-memory are lowered by Triton; they are run with their assigned layouts.
+Every conversion is run, also those that layout assignment and split reductions insert.
 """
 
 from __future__ import annotations
@@ -11,10 +10,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from triton_linear.dialect.linear_layout import WARP
-from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.emit.calls import THREAD_NUMBER
 from triton_linear.lowering.emit.machines import THREAD
 from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
@@ -23,8 +20,7 @@ from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
-from triton_linear.passes.analysis.tensor_memory import TensorSite
-from triton_linear.passes.framework.plans import NOOP, DecidedConversion
+from triton_linear.passes.framework.plans import NOOP
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
@@ -33,7 +29,6 @@ from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.words import count, short_encoding, short_place, short_type
 from triton_linear.tools.verify.checked import Checked
 from triton_linear.tools.verify.stock import verify_stock
-from triton_linear.tools.verify.tensor_memory import check_accesses
 
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
 _IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_thread\b")
@@ -119,7 +114,7 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
         raise ToolError(Diagnostic("error", message)) from error
 
 
-def check(compilation: Compilation) -> list[Checked[DecidedConversion]]:
+def check(compilation: Compilation) -> list[Checked]:
     """Every conversion of a compiled module, with the verdict of running its code."""
     verdicts = run_stubs(compilation)
     stubs = {symbol: stub for kernel in compilation.kernels for symbol, stub in kernel.stubs.items()}
@@ -140,25 +135,19 @@ def check(compilation: Compilation) -> list[Checked[DecidedConversion]]:
 
 @dataclass(frozen=True)
 class Verified:
-    """The verified conversions and accesses to tensor memory of a module.
+    """The verified conversions of a module.
 
     `failure`: why Triton cannot lower the whole module, empty if it can.
     """
 
     name: str
-    conversions: tuple[Checked[DecidedConversion], ...]
+    conversions: tuple[Checked, ...]
     failure: str
-    tensor_accesses: tuple[Checked[TensorSite], ...] = ()
-
-    @property
-    def checked(self) -> tuple[Checked[Any], ...]:
-        """All of them."""
-        return (*self.conversions, *self.tensor_accesses)
 
     @property
     def ok(self) -> bool:
         """True if nothing is wrong."""
-        return all(one.ok for one in self.checked)
+        return all(one.ok for one in self.conversions)
 
 
 def verified(text: str, name: str, target: str | None, options: PipelineOptions = DEFAULTS) -> Verified:
@@ -168,14 +157,7 @@ def verified(text: str, name: str, target: str | None, options: PipelineOptions 
     """
     compilation = compile_text(text, name, target, "llvm", options, lenient=True)
     failures = "; ".join(str(kernel.failure) for kernel in compilation.kernels if kernel.failure is not None)
-    return Verified(
-        name,
-        tuple(check(compilation)),
-        failures,
-        tuple(
-            check_accesses(operations(compilation.module.operation), compilation.target, compilation.num_warps)
-        ),
-    )
+    return Verified(name, tuple(check(compilation)), failures)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -201,7 +183,7 @@ def _show(module: Verified) -> None:
         # Remove libtriton's place, which is in the emitted text, not in the user's, and what follows from it.
         reason = (module.failure.partition(": error: ")[2] or module.failure).partition("\n")[0]
         print(f"{module.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
-    for one in module.checked:
+    for one in module.conversions:
         print(one)
         if one.verdict is not None:
             for finding in (*one.verdict.examples, *one.verdict.races):
@@ -210,23 +192,10 @@ def _show(module: Verified) -> None:
 
 def _show_totals(results: Sequence[Verified]) -> None:
     """Print the totals; the last line counts conversions."""
-    accesses = [one for module in results for one in module.tensor_accesses]
     conversions = [one for module in results for one in module.conversions]
-    if accesses:
-        names = "access to tensor memory", "accesses to tensor memory"
-        print(f"{_verified(accesses, *names)}, {_left(accesses)} not run")
-    if left := _left(conversions):
+    left = sum(one.verdict is None for one in conversions)
+    if left:
         noops = sum(one.of.kind == NOOP for one in conversions)
         print(f"{count(noops, 'no-op')}, {left - noops} left to Triton")
-    print(_verified(conversions, "conversion"))
-
-
-def _verified(checked: Sequence[Checked[Any]], what: str, several: str = "") -> str:
-    """How many were run, and how many of these are wrong."""
-    wrong = sum(not one.ok for one in checked)
-    return f"{count(len(checked) - _left(checked), what, several)} verified, {wrong} wrong"
-
-
-def _left(checked: Sequence[Checked[Any]]) -> int:
-    """How many were not run."""
-    return sum(one.verdict is None for one in checked)
+    wrong = sum(not one.ok for one in conversions)
+    print(f"{count(len(conversions) - left, 'conversion')} verified, {wrong} wrong")

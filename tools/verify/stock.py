@@ -67,23 +67,15 @@ def sink(value: str, type_: str, name: str) -> str:
     )
 
 
-def module_of(
-    name: str, argument: str, lines: Sequence[str], warps: int, lanes: int, target: str, attributes: str = ""
-) -> str:
-    """A module of one kernel of these lines."""
-    body = "".join(f"    {line}\n" for line in (*lines, "tt.return"))
-    return (
-        f'module attributes {{{attributes}"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
-        f'ttg.target = "{target}", "ttg.threads-per-warp" = {lanes} : i32}} {{\n'
-        f"  tt.func public @{name}({argument}) {{\n{body}  }}\n}}\n"
-    )
-
-
 def kernel_text(source: str, destination: str, warps: int, lanes: int, target: str) -> str:
     """A module whose kernel makes one conversion, between two tensor types."""
-    conversion = f"%y = ttg.convert_layout %x : {source} -> {destination}"
-    lines = [conversion, sink("%y", destination, "result")]
-    return module_of("conversion", f"%x: {source}", lines, warps, lanes, target)
+    return (
+        f'module attributes {{"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = {warps} : i32, '
+        f'ttg.target = "{target}", "ttg.threads-per-warp" = {lanes} : i32}} {{\n'
+        f"  tt.func public @conversion(%x: {source}) {{\n"
+        f"    %y = ttg.convert_layout %x : {source} -> {destination}\n"
+        f"    {sink('%y', destination, 'result')}\n    tt.return\n  }}\n}}\n"
+    )
 
 
 def layout_of_type(type_: str) -> tuple[LinearLayout, str]:

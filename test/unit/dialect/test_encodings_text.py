@@ -90,7 +90,6 @@ def test_wgmma_has_no_right_operand_in_registers() -> None:
             "#ttg.nvmma_shared<{swizzlingByteWidth = 48, transposed = false, elementBitWidth = 16}>",
             "'swizzlingByteWidth' must be 0, 32, 64 or 128, got 48",
         ),
-        ("#ttng.tensor_memory_encoding<blockM = 32, blockN = 8, colStride = 1>", "'blockM' must be 64 or 128"),
         (
             "#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], instrShape = [8, 8, 4], isTransposed = true}>",
             "'instrShape' must begin with 32x32, 16x16, 64x4 or 4x64, got [8, 8, 4]",
@@ -124,11 +123,6 @@ def test_malformed_encodings(text: str, message: str) -> None:
             (4, 64),
             "is smaller than a core matrix of 8 x 64 elements",
         ),
-        (
-            "#ttng.tensor_memory_encoding<blockM = 128, blockN = 8, colStride = 1>",
-            (64, 8),
-            "64 rows of a CTA are fewer than the block's 128",
-        ),
     ],
 )
 def test_shapes_that_do_not_fit(text: str, shape: tuple[int, ...], message: str) -> None:
@@ -154,51 +148,6 @@ def test_clusters_in_both_spellings(triple: str, bases: str, shape: tuple[int, i
     for text in (BLOCKED, MMA, SWIZZLED):
         old, new = (text.replace("}>", f", {cga}}}>") for cga in (triple, f"CGALayout = {bases}"))
         assert layout_of(old, shape) == layout_of(new, shape)
-
-
-@pytest.mark.parametrize(
-    ("split", "bases", "shape"),
-    [
-        ("CTASplitM = 2", "[[1, 0]]", (256, 64)),
-        ("CTASplitN = 2", "[[0, 1]]", (128, 128)),
-        ("CTASplitM = 2, CTASplitN = 2", "[[1, 0], [0, 1]]", (256, 256)),
-    ],
-)
-@pytest.mark.parametrize("rows", [64, 128])
-def test_tensor_memory_in_both_spellings(split: str, bases: str, shape: tuple[int, int], rows: int) -> None:
-    """The CTAs are the last columns in 3.6, a dimension of their own in 3.9; nothing else changes."""
-    block = f"#ttng.tensor_memory_encoding<blockM = {rows}, blockN = 32, colStride = 1"
-    shape = (shape[0] * rows // 128, shape[1])
-    old = layout_of(f"{block}, {split}>", shape)
-    new = layout_of(f"{block}, CGALayout = {bases}>", shape)
-    assert new.in_dim_names == ("row", "col", "block")
-    expected = dict(new.bases)
-    assert dict(old.bases) == {"row": expected["row"], "col": expected["col"] + expected["block"]}
-
-
-def test_two_ctas_with_64_rows_have_the_second_half_of_the_tensor_below_in_3_6() -> None:
-    block = "#ttng.tensor_memory_encoding<blockM = 64, blockN = 32, colStride = 1"
-    bases = dict(layout_of(f"{block}, CTASplitM = 2, twoCTAs = true>", (128, 64)).bases)
-    assert bases["row"] == (*((1 << bit, 0) for bit in range(6)), (0, 32))
-    assert bases["col"] == (*((0, 1 << bit) for bit in range(5)), (64, 0))
-
-
-def test_scales_in_both_spellings() -> None:
-    old, new = (
-        layout_of(f"#ttng.tensor_memory_scales_encoding<{cga}>", (256, 8))
-        for cga in ("CTASplitM = 2", "CGALayout = [[1, 0]]")
-    )
-    expected = dict(new.bases)
-    assert dict(old.bases) == {"row": expected["row"], "col": expected["col"] + expected["block"]}
-
-
-def test_scales_may_repeat_along_k_first() -> None:
-    text = "#ttng.tensor_memory_scales_encoding<{}>"
-    m_first = layout_of(text.format("blockRepOrder = mnThenK"), (128, 8))
-    k_first = layout_of(text.format("blockRepOrder = kThenMn"), (128, 8))
-    assert m_first == layout_of(text.format(""), (128, 8))
-    assert dict(m_first.bases)["col"][3:] == ((64, 0), (0, 4))
-    assert dict(k_first.bases)["col"][3:] == ((0, 4), (64, 0))
 
 
 # Points in which releases differ on equal texts: (release before, release since).

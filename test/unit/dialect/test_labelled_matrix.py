@@ -29,5 +29,5 @@ def test_equal_layouts_are_equal_however_they_are_made() -> None:
 def test_other_values_and_other_types_differ() -> None:
     one = LinearLayout(BASES, OUT_DIMS)
     assert one != LabelledMatrix(BASES, OUT_DIMS)
-    assert one != one.resize_out_dim("dim0", 16)
+    assert one != LinearLayout(BASES, (("dim0", 16), *OUT_DIMS[1:]))
     assert one != LinearLayout((("warp", BASES[0][1]),), OUT_DIMS)

@@ -55,21 +55,6 @@ def test_sublayout_restricts_and_projects(data: st.DataObject) -> None:
 
 @laws
 @given(st.data())
-def test_resizing_keeps_the_bases_that_fit(data: st.DataObject) -> None:
-    """A grown out-dim keeps the bases; shrinking back restores the layout, and drops what no longer fits."""
-    layout = data.draw(layouts(min_dims=1))
-    out = data.draw(st.sampled_from(layout.out_dim_names))
-    roomy = layout.resize_out_dim(out, 4 * layout.out_dim_size(out))
-    assert roomy.bases == layout.bases
-    assert roomy.resize_out_dim(out, layout.out_dim_size(out)) == layout
-    small = layout.resize_out_dim(out, 1)
-    position = layout.out_dim_names.index(out)
-    for (_, old), (_, new) in zip(layout.bases, small.bases, strict=True):
-        assert tuple((*b[:position], 0, *b[position + 1 :]) for b in old) == new
-
-
-@laws
-@given(st.data())
 def test_remove_zero_bases(data: st.DataObject) -> None:
     """What is left maps onto the same outputs and has no zero column in that dimension."""
     layout = data.draw(layouts(min_dims=1))

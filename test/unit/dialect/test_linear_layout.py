@@ -173,9 +173,6 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: PATCHES.transpose_outs(["dim0"]), "transpose_outs: .* is no permutation"),
     (lambda: PATCHES.sublayout(["block"], []), r"sublayout: 'block' is no in-dim; the in-dims are \[register"),
     (lambda: PATCHES.sublayout([], "dim7"), "sublayout: 'dim7' is no out-dim"),
-    (lambda: PATCHES.squeeze_ins(LANE), "squeeze_ins: in-dim 'lane' has size 32, not 1"),
-    (lambda: PATCHES.resize_out_dim("dim0", 12), "resize_out_dim: out-dim 'dim0' has size 12"),
-    (lambda: PATCHES.resize_out_dim("a", 2), "'a' is no out-dim"),
     (lambda: PATCHES.remove_zero_bases("a"), "'a' is no in-dim"),
 ]
 

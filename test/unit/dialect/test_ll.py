@@ -12,7 +12,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import Attribute, MLIRError, OpaqueAttr, new_context
 
-FAMILIES = (("register", "lane", "warp", "block"), ("offset", "block"), ("row", "col"))
+FAMILIES = (("register", "lane", "warp", "block"), ("offset", "block"))
 
 
 @st.composite

@@ -49,7 +49,6 @@ ELSEWHERE = {
     "planners/transposing.py": {"WORD"},
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS"},
-    "planners/tensor_memory.py": {"THREAD_REGISTERS"},
     "ptxas/cubin.py": {"_FORM", "_SIZED"},
     "ptxas/occupancy.py": {"MORE", "UNIT", "_TENSOR_COLUMNS", "_WORD"},
 }

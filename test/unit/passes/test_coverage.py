@@ -31,13 +31,11 @@ def test_the_table_names_passes_of_the_pipeline_and_releases_that_are_known() ->
         assert any(limit in limits(release) for release in KNOWN)
 
 
-def test_only_clusters_and_tensor_memory_are_left_with_the_oldest() -> None:
+def test_only_clusters_are_left_with_the_oldest() -> None:
     partly = {each.name: each.limits for each in coverage(KNOWN[0]) if each.state != "on"}
     (limit,) = partly.pop("linear-select-lowering")
     assert "in kernels with clusters" in str(limit)
-    (of_layouts,) = partly.pop("linear-assign-layouts")
-    assert "tensor memory" in str(of_layouts)
-    assert of_layouts.gpus == ("100", "103") and partly == {}
+    assert partly == {}
 
 
 def test_the_command_shows_what_the_table_says(capsys: pytest.CaptureFixture[str]) -> None:

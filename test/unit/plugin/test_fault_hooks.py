@@ -174,7 +174,6 @@ def test_conversions_of_unknown_encodings_are_left_to_triton(unknown: str, targe
         ("ttg.amd_mfma", "carried", "hip:gfx942"),
         ("ttg.nvidia_mma", "carried", "cuda:90"),
         ("ttg.slice", "in_branches", "cuda:80"),
-        ("ttng.tensor_memory_encoding", "carried", "cuda:100"),
     ],
     indirect=["unknown"],
 )

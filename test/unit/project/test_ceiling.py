@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 49_259),
-    "lines of tests": (lambda: lines("test"), 42_578),
-    "words of documents": (words, 28_725),
+    "lines of source": (lambda: lines(*SOURCE), 47_690),
+    "lines of tests": (lambda: lines("test"), 41_775),
+    "words of documents": (words, 28_455),
     "fields of Policy": (lambda: len(thresholds()), 18),
 }
 

@@ -21,7 +21,6 @@ from triton_linear.dialect.locations import user_position
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.examples import specs
 from triton_linear.examples.spec import gpu_target
-from triton_linear.passes.framework.plans import DecidedConversion
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.tools import cli
 from triton_linear.tools.demo import compile_kernel
@@ -127,7 +126,7 @@ def said(report: ModuleReport) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-def counted(checked: Sequence[Checked[DecidedConversion]]) -> list[tuple[Any, ...]]:
+def counted(checked: Sequence[Checked]) -> list[tuple[Any, ...]]:
     """The same from what the interpreter counted when it ran the code that was emitted."""
     found = []
     for one in checked:
@@ -142,7 +141,7 @@ def counted(checked: Sequence[Checked[DecidedConversion]]) -> list[tuple[Any, ..
     return sorted(found)
 
 
-def assert_told(report: ModuleReport, checked: Sequence[Checked[DecidedConversion]]) -> None:
+def assert_told(report: ModuleReport, checked: Sequence[Checked]) -> None:
     """What was counted is told; what has no place of its own, as passes made it, has one near."""
     told, found = said(report), counted(checked)
     assert sorted(one[2:] for one in told) == sorted(one[2:] for one in found), report.file

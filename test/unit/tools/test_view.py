@@ -46,9 +46,8 @@ ENCODINGS = {
     "nvmma": "#ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = false, elementBitWidth = 16}>",
     "shared linear": "#ttg.shared_linear<{offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [1, 0], [2, 0], "
     "[4, 8], [8, 0], [16, 0]]}, alignment = 16>",
-    "tensor memory": "#ttng.tensor_memory_encoding<blockM = 128, blockN = 8, colStride = 1>",
 }
-SHAPES = {"slice": "32", "linear": "16x16", "wgmma": "64x32", "tensor memory": "128x8"}
+SHAPES = {"slice": "32", "linear": "16x16", "wgmma": "64x32"}
 
 
 def subject(kind: str, element: str = "f16") -> Subject:
