@@ -43,7 +43,7 @@ from bench.harness import results
 from bench.harness.cases import say
 from bench.harness.options import Parser
 from bench.harness.progress import progress
-from triton_linear.lowering.target.targets import TARGETS, InstructionCosts, measured
+from triton_linear.lowering.target.targets import TARGETS, InstructionCosts
 
 UNROLL = 64
 WARPS = 16
@@ -346,7 +346,7 @@ def measure(instruction: Instruction, timer: _Timer) -> dict[str, float]:
 def constants(times: Mapping[str, Mapping[str, float]]) -> InstructionCosts:
     """The costs of a target from what was measured; others keep what the table says."""
     clocks = {name: (row["busy"], row["alone"], row.get("chain")) for name, row in times.items()}
-    return dataclasses.replace(TARGETS["cuda:90"].costs, **measured(clocks))
+    return dataclasses.replace(TARGETS["cuda:90"].costs, **tables.measured(clocks))
 
 
 def print_table(times: Mapping[str, Mapping[str, float]], console: Console) -> None:
@@ -416,7 +416,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--write",
         action="store_true",
-        help="write lowering/target/clocks.py and bench/results/instructions.md from the figures",
+        help="write bench/results/instructions.md from the figures",
     )
     options = parser.parse_args(argv)
     if options.write and options.only:

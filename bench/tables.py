@@ -1,4 +1,4 @@
-"""What `bench.calibrate --write` leaves: `lowering/target/clocks.py` and `bench/results/instructions.md`."""
+"""What `bench.calibrate` measures: costs for `lowering/target/targets.py`, and the page of instructions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_linear.lowering.target.tiles import TILES
+from bench.instruction_table import TILES
 
 ROOT = Path(__file__).parents[1]
-CLOCKS = ROOT / "lowering" / "target" / "clocks.py"
 PAGE = ROOT / "bench" / "results" / "instructions.md"
 
 HEAD = """# Instructions that move data
 
-The planners' table for NVIDIA GPUs, `lowering/target/tiles.py`; `python -m bench.calibrate --write` writes this
+The table of NVIDIA GPUs, `bench/instruction_table.py`; `python -m bench.calibrate --write` writes this
 page. Bytes are those of one lane. A phase is the lanes whose addresses one wavefront of shared memory serves;
 wavefronts are the least that the bytes of a warp take. Clocks are those of one warp instruction on one H200:
 busy with 16 warps at work, alone with one, chain where each waits for the one before (loads but ld.shared.b32
@@ -44,23 +43,19 @@ def clocks_of(report: Mapping[str, Any]) -> dict[str, tuple[float, float, float 
     }
 
 
-def clocks_source(report: Mapping[str, Any]) -> str:
-    """The module of a run's figures."""
-    rows = "".join(f'    "{name}": {figures},\n' for name, figures in clocks_of(report).items())
-    return f'''"""Clocks of one warp instruction: busy, alone, chain (None: has none). See `tiles.py`.
-
-{report["device"]}, {report["date"]}; written by `python -m bench.calibrate --write`.
-"""
-
-from __future__ import annotations
-
-H200: dict[str, tuple[float, float, float | None]] = {{
-{rows}}}
-'''
+def measured(clocks: Clocks) -> dict[str, float]:
+    """The costs that a run measures, as `InstructionCosts` has them."""
+    return {
+        "shuffle": round(clocks["shfl.bfly"][0], 2),
+        "alu": round((clocks["prmt"][0] + clocks["selp"][0]) / 2, 2),
+        "wavefront": round((clocks["ld.shared.v4.b32"][0] + clocks["st.shared.v4.b32"][0]) / 8, 2),
+        "lone_shuffle": round(clocks["shfl.bfly"][1], 1),
+        "lone_alu": round(clocks["prmt"][1], 2),
+    }
 
 
 def page(clocks: Clocks) -> str:
-    """The table of instructions for people, from the data that the planners use."""
+    """The table of instructions for people, with the clocks that were measured."""
     lines = []
     for tile in TILES:
         figures = clocks.get(tile.name, (None, None, None))
@@ -80,11 +75,10 @@ def page(clocks: Clocks) -> str:
 
 
 def write(report: Mapping[str, Any]) -> None:
-    """Leave a run's figures where the planners and people look.
+    """Leave a run's figures where people look.
 
     Raises ValueError for those of another GPU than the table is of.
     """
     if "H200" not in report["device"]:
         raise ValueError(f"the table has the figures of an H200, these are those of {report['device']}")
-    CLOCKS.write_text(clocks_source(report))
     PAGE.write_text(page(clocks_of(report)))

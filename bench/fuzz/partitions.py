@@ -26,11 +26,11 @@ from bench.fuzz.pairs import (
 from bench.fuzz.program import Program
 from bench.fuzz.random_layouts import Pair, random_pair
 from bench.fuzz.totals import Totals
+from bench.fuzz.warps import WarpsOutcome, simulate_warps
 from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel
 from triton_linear.lowering.interpreter.assembly import GIVEN, SINK
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.verify import element_patterns, held_elements
-from triton_linear.lowering.interpreter.warps import WarpsOutcome, simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.options import PipelineOptions
@@ -166,7 +166,6 @@ def examine_partitions(
 ) -> Totals:
     """Compile and run a module, with stock Triton if `options` is None. Raises ToolError if either fails."""
     totals = Totals(modules=1, conversions=len(programs))
-    # The bytes of these programs are loose, but their conversions must not be left to Triton.
     kernel = lower_kernel(partitions_text(programs), name, programs[0].target, options)
     if options is not None:
         _count(totals, programs, kernel)

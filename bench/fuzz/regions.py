@@ -27,11 +27,11 @@ from bench.fuzz.partitions import (
 )
 from bench.fuzz.program import Program, all_steps
 from bench.fuzz.totals import Totals
+from bench.fuzz.warps import simulate_warps
 from bench.fuzz.write import ProgramValue, ProgramWriter
 from bench.whole_kernels import lower_kernel
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.verify import held_elements
-from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.compile import DEFAULTS

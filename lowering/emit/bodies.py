@@ -17,7 +17,7 @@ from triton_linear.lowering.emit.elements import (
     width,
 )
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
-from triton_linear.lowering.emit.parts import HALF, WORD, Packer, Parts, parts_of
+from triton_linear.lowering.emit.parts import HALF, WORD, Parts, parts_of
 from triton_linear.lowering.emit.shared import emit_exchange
 from triton_linear.lowering.emit.text import (
     SHARED,
@@ -46,17 +46,15 @@ def emit_body(
     value: str,
     base: str,
     accumulators: bool = False,
-    loose: bool = False,
-    unpacks: bool = False,
 ) -> str:
     """Write the code of a conversion; return the name of the struct of destination registers.
 
     value: the name of the struct of source registers. base: the name of the `!llvm.ptr<3>` to the plan's
     scratch, not used by plans without scratch. accumulators: the source may be accumulators in the registers
-    that `wgmma` wrote. loose, unpacks: bytes of the source, or of the result, have a register each.
+    that `wgmma` wrote.
     """
     machine = machine_of(target)
-    settler, packer = machine if accumulators else None, machine.bytes_packer if loose else None
+    settler = machine if accumulators else None
     source_type, result_type = map(writer.type, structs(plan, element))
 
     @functools.cache
@@ -69,8 +67,8 @@ def emit_body(
         values = _free(writer, plan, element.llvm, register, settler)
     else:
         together = target.vector_words if width(element.llvm) == HALF else 1
-        words = _packing(writer, plan, element.llvm, register, settler, packer, together)
-        values = _through_words(writer, plan, element.llvm, words, machine, base, unpacks)
+        words = _packing(writer, plan, element.llvm, register, settler, together)
+        values = _through_words(writer, plan, element.llvm, words, machine, base)
     result = writer.op(f"llvm.mlir.undef : {result_type}")
     for number, field in enumerate(values):
         result = writer.op(f"llvm.insertvalue {field}, {result}[{number}] : {result_type}")
@@ -83,7 +81,6 @@ def _packing(
     element: str,
     register: Callable[[int], str],
     settler: InstructionWriter | None,
-    packer: Packer | None,
     together: int,
 ) -> Callable[[int], Parts]:
     """What packs a word of the source when it is first asked for, with the `together` words of its vector."""
@@ -97,7 +94,7 @@ def _packing(
     def vector(number: int) -> Parts:
         registers = range(number * count, min((number + 1) * count, plan.source_registers))
         values = [register(index) for index in registers]
-        return packed_words(writer, values, element, settler, packer, together)
+        return packed_words(writer, values, element, settler, together)
 
     def packed(number: int) -> Parts:
         parts = vector(number // together)
@@ -113,7 +110,6 @@ def _through_words(
     words: Sequence[Parts] | Callable[[int], Parts],
     machine: InstructionWriter,
     base: str,
-    unpacks: bool,
 ) -> list[str]:
     """Write a plan that moves words; return the values of the destination registers."""
     slots = max(1, WORD // width(element))
@@ -130,7 +126,7 @@ def _through_words(
     values: list[str] = []
     for word in words:
         count = min(slots, plan.destination_registers - len(values))
-        values += unpacked(writer, word, element, count, unpacks)
+        values += unpacked(writer, word, element, count)
     return values
 
 

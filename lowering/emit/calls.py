@@ -127,8 +127,6 @@ class CallWriter:
             source,
             f"{prefix}scratch",
             stub.accumulators,
-            stub.loose,
-            stub.unpacks,
         )
         if call.partition is None:
             self._uses_thread |= body.uses_thread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
-from triton_linear.lowering.emit.parts import HALF, WORD, Packer, Part, Parts, Vector, type_bits
+from triton_linear.lowering.emit.parts import HALF, WORD, Part, Parts, Vector, type_bits
 from triton_linear.lowering.emit.text import I32, I64, FunctionWriter
 
 BYTES = 4
@@ -53,11 +53,10 @@ def packed_words(
     values: Sequence[str],
     element: str,
     settler: InstructionWriter | None,
-    packer: Packer | None = None,
     together: int = 1,
 ) -> Parts:
     """Pack elements into words, lowest first. A `settler` copies them first, because they may be accumulators.
-    A `packer` packs bytes that have a register each. together: words of halves that share an LLVM vector.
+    together: words of halves that share an LLVM vector.
 
     Fewer than 32 bits are zero-extended. Elements of 64 bits take two parts each.
     """
@@ -68,12 +67,9 @@ def packed_words(
     if type_ != element:
         values = [to_integer(writer, value, element) for value in values]
     per_word = max(1, WORD // bits)
-    if per_word != BYTES or len(values) % BYTES:
-        packer = None
-    apart = packer is not None or element == "i1"
     per_vector = per_word * together if bits == HALF else per_word
     vectors = (
-        Vector(writer, type_, values[start : start + per_vector], packer=packer, apart=apart)
+        Vector(writer, type_, values[start : start + per_vector], apart=element == "i1")
         for start in range(0, len(values), per_vector)
     )
     parts = [Part(vector, index) for vector in vectors for index in range(max(1, vector.bits // WORD))]
@@ -82,27 +78,15 @@ def packed_words(
     return [Part.of(writer, settler.settled(writer, part.word, I32)) for part in parts]
 
 
-def unpacked(
-    writer: FunctionWriter, parts: Sequence[Part], element: str, count: int, loose: bool = False
-) -> list[str]:
-    """Unpack `count` elements: the inverse of `packed_words`.
-
-    loose: bytes are to have a register each. The lowest byte of a word is then the word itself, of which others
-    are extracted.
-    """
+def unpacked(writer: FunctionWriter, parts: Sequence[Part], element: str, count: int) -> list[str]:
+    """Unpack `count` elements: the inverse of `packed_words`."""
     type_ = carrier_type(element)
     if type_bits(type_) > WORD:
         pairs = zip(parts[::2], parts[1::2], strict=True)
         values = [_double(writer, low, high, type_) for low, high in pairs]
     else:
         per_word = min(count, WORD // type_bits(type_))
-        values = [
-            writer.op(f"llvm.trunc {part.word} : {I32} to {type_}")
-            if loose and per_word == BYTES and not slot and part.vector.element == I32
-            else part.slot(type_, slot)
-            for part in parts
-            for slot in range(per_word)
-        ]
+        values = [part.slot(type_, slot) for part in parts for slot in range(per_word)]
     return values if type_ == element else [from_integer(writer, value, element) for value in values]
 
 

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol
 
-from triton_linear.lowering.emit.parts import Packer
 from triton_linear.lowering.emit.text import (
     I32,
     SHARED,
@@ -34,19 +33,8 @@ THREAD = "mov.u32 $0, %tid.x;"
 COPY = "mov.u32 $0, $1;"
 """PTX for a copy of a number, so that LLVM shares no computation with the kernel's own uses of the number."""
 
-ONE = "{ .reg .u32 n; mov.u32 n, %nctaid.x; min.u32 $0, n, 1; }"
-"""PTX for 1 that ptxas cannot fold: the number of CTAs in the grid, at most 1."""
-
-GUARDED = "@$3 mul.lo.u32 $0, $2, $4;"
-"""PTX for $0 = $2 * $4 if the predicate $3 is true. Otherwise $0 keeps $1, which is in the same register. ptxas
-keeps no negated predicate here: it would multiply in all threads, and then select."""
-
 SETTLE = "{ .reg .b16 low, high; mov.b32 {low, high}, $1; mov.b32 $0, {low, high}; }"
 """PTX for a copy that ptxas does not look through."""
-
-PACK = "{ .reg .b32 low, high; mov.b32 low, {$1, $2}; mov.b32 high, {$3, $4}; prmt.b32 $0, low, high, 0x6420; }"
-"""PTX for a word of the lowest bytes of four registers of 16 bits, in three permutes. LLVM would first clear
-the other byte of each register."""
 
 ZERO = {"nvidia": ("mov.u32 $0, 0;", "=r"), "amd": ("v_mov_b32 $0, 0", "=v")}
 """Assembly for a zero that Triton must not fold, and its constraint."""
@@ -56,12 +44,7 @@ _NO_LANES = "there are no instructions that exchange registers with lanes"
 
 
 class InstructionWriter(Protocol):
-    """Writes the instructions of one vendor. What a vendor has no instruction for raises ValueError.
-
-    bytes_packer: writes the i32 of four i8s that have a register each; None if LLVM does that as well.
-    """
-
-    bytes_packer: Packer | None = None
+    """Writes the instructions of one vendor. What a vendor has no instruction for raises ValueError."""
 
     def thread(self, writer: FunctionWriter) -> str:
         """The number of the thread in its CTA."""
@@ -89,10 +72,6 @@ class InstructionWriter(Protocol):
     def selector(self, picked: Sequence[int]) -> int:
         """The selector that picks these bytes: 0 to 3 of the low word, 4 to 7 of the high one."""
 
-    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str) -> str:
-        """`other` if the condition is true, else `kept`; if possible by an instruction on another pipe than
-        selects and permutes."""
-
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         """An f32 or i32 that may be an accumulator of a matmul, copied to an i32 that any instruction may
         use."""
@@ -114,15 +93,8 @@ class InstructionWriter(Protocol):
         return
 
 
-def _packed_bytes(writer: FunctionWriter, values: Sequence[str]) -> str:
-    asm, types = f'"{PACK}", "=r,h,h,h,h"', ", ".join(["i8"] * len(values))
-    return writer.op(f"llvm.inline_asm asm_dialect = att {asm} {', '.join(values)} : ({types}) -> {I32}")
-
-
 class _Nvidia(InstructionWriter):
     """PTX through NVVM. `shfl.sync` reads the lane given; clamp 31 lets it be any of the warp."""
-
-    bytes_packer: Packer | None = staticmethod(_packed_bytes)
 
     def thread(self, writer: FunctionWriter) -> str:
         # Addresses are computed from this value. If the kernel's own addresses used the same value, LLVM would
@@ -145,16 +117,6 @@ class _Nvidia(InstructionWriter):
 
     def selector(self, picked: Sequence[int]) -> int:
         return sum(byte << 4 * k for k, byte in enumerate(picked))
-
-    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str) -> str:
-        # ptxas turns predicated moves into SEL again, on the busy pipe; IMAD runs on another. ptxas must not
-        # see that the factor is one.
-        one = writer.once(f'llvm.inline_asm asm_dialect = att "{ONE}", "=r" : () -> {I32}')
-        types = ", ".join((I32, I32, "i1", I32))
-        operands = ", ".join((kept, other, condition, one))
-        return writer.op(
-            f'llvm.inline_asm asm_dialect = att "{GUARDED}", "=r,0,r,b,r" {operands} : ({types}) -> {I32}'
-        )
 
     def settled(self, writer: FunctionWriter, value: str, type_: str) -> str:
         # If the accumulators of wgmma are initialised with a constant, ptxas gives that constant to integer
@@ -262,9 +224,6 @@ class _Amd(InstructionWriter):
 
     def selector(self, picked: Sequence[int]) -> int:
         return sum(byte << 8 * k for k, byte in enumerate(picked))
-
-    def replace(self, writer: FunctionWriter, condition: str, kept: str, other: str) -> str:
-        return writer.op(f"llvm.select {condition}, {other}, {kept} : i1, {I32}")
 
     def load_matrix(self, writer: FunctionWriter, name: str, address: str, count: int) -> list[str]:
         intrinsic, type_ = TRANSPOSING[name]

@@ -11,7 +11,7 @@ which AMD's instruction for one half of a product (`v_fma_mixlo_f16`) does not e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.text import I32, FunctionWriter, build_vector, vector_type
@@ -29,16 +29,12 @@ def type_bits(type_: str) -> int:
     return int(type_.lstrip("bfi"))
 
 
-Packer = Callable[[FunctionWriter, Sequence[str]], str]
-"""Writes the i32 of the values of a word."""
-
-
 class Vector:
     """Values of one type side by side, the lowest first. Conversions to other types are written on demand.
 
     values: the names of the values. whole, count: instead of `values`, the name of an LLVM vector of `count`
-    values. bits: of all values together. packer: makes a word of the values, where LLVM would do it worse.
-    apart: the values are not in words yet, so a word of any others of them takes no permute.
+    values. bits: of all values together. apart: the values are not in words yet, so a word of any others of
+    them takes no permute.
     """
 
     def __init__(
@@ -49,12 +45,11 @@ class Vector:
         *,
         whole: str = "",
         count: int = 0,
-        packer: Packer | None = None,
         apart: bool = False,
     ) -> None:
         self.element = element
         self.values = tuple(values)
-        self.packer, self.apart = packer, apart
+        self.apart = apart
         self._writer = writer
         self.bits = type_bits(element) * (count or len(values))
         self._wholes = {element: whole} if whole else {}
@@ -76,8 +71,6 @@ class Vector:
         if self.bits < bits:
             narrow = f"i{self.bits}"
             return writer.op(f"llvm.zext {self._whole(narrow)} : {narrow} to {element}")
-        if self.packer is not None and self.bits == bits == WORD:
-            return self.packer(writer, self.values)
         if self.bits <= index * bits:
             return self._word(0).value(element, index)
         if bits < HALF and self.bits > WORD:
@@ -150,8 +143,6 @@ def side_by_side(writer: FunctionWriter, parts: Sequence[Part], bits: int) -> tu
     Parts that consist of values of one type of a word or more keep this type; other parts become words.
     """
     element = parts[0].vector.element
-    if parts[0].vector.packer is not None and bits == type_bits(element):
-        return parts[0].slot(element, 0), element
     values = _values_of(parts, element)
     if values is None or type_bits(element) < WORD:
         element, values = I32, [part.word for part in parts]

@@ -145,8 +145,6 @@ class WordWriter:
             return sources[whole[0]]
         condition = self._condition(step.masks[0])
         pairs = [(a.word, b.word) for a, b in zip(sources[whole[0]], sources[whole[1]], strict=True)]
-        if step.replaces:
-            return parts_of(writer, [self._machine.replace(writer, condition, a, b) for a, b in pairs])
         return parts_of(writer, [writer.op(f"llvm.select {condition}, {b}, {a} : i1, {I32}") for a, b in pairs])
 
     def _joinable(self, step: Pick, sources: Sequence[Parts]) -> tuple[int, ...] | None:
@@ -162,7 +160,7 @@ class WordWriter:
         element = self._half if slots == HALVES else "i8"
         places = ((high if slot >= slots else low, slot % slots) for slot in picked)
         values = [part.slot(element, slot) for (part,), slot in places]
-        return Part(Vector(self._writer, element, values, packer=given.packer, apart=given.apart))
+        return Part(Vector(self._writer, element, values, apart=given.apart))
 
     def _selector(self, masks: tuple[int, ...], selectors: tuple[int, ...]) -> str:
         """The selector of this thread's alternative."""

@@ -16,16 +16,13 @@ from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
 from triton_linear.lowering.emit.machines import (
     COPY,
-    GUARDED,
-    ONE,
-    PACK,
     SETTLE,
     THREAD,
     ZERO,
 )
 from triton_linear.lowering.interpreter import matrix, shared_memory
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
-from triton_linear.lowering.interpreter.ops import Handler, select_scalar
+from triton_linear.lowering.interpreter.ops import Handler
 from triton_linear.lowering.interpreter.program import (
     POISON,
     Aggregate,
@@ -263,46 +260,10 @@ ASSEMBLY: Final[dict[str, OnOperands]] = {
 }
 
 
-def _guarded(build: Builder, operands: list[Tree]) -> Tree:
-    """A predicated multiplication by one; if the predicate is false, the result is the first operand."""
-    kept, other, condition, factor = (build.scalar(operand) for operand in operands)
-    if build.constants.get(factor) != 1:
-        raise SimulationError("a guarded multiplication by anything but one is not interpreted")
-    return select_scalar(build, condition, other, kept, 32)
-
-
-def _packed_bytes(build: Builder, operands: list[Tree]) -> Tree:
-    """The word of the lowest bytes of four registers."""
-    slots = [build.undefined_slot if one is POISON else build.scalar(one) for one in operands]
-    d = build.new()
-    build.alu["permute"] += len(slots) - 1
-
-    def step(machine: Machine) -> None:
-        none = np.zeros((1, 1), np.uint64)
-
-        def joined(of: Callable[[int], Bits]) -> Bits:
-            total = none
-            for number, slot in enumerate(slots):
-                total = total | (of(slot) & np.uint64(0xFF)) << np.uint64(8 * number)
-            return total
-
-        values, undefined = machine.values, machine.undefined
-        values[d] = joined(lambda slot: values[slot])
-        if any(slot in undefined for slot in slots):
-            unknown = joined(lambda slot: undefined.get(slot, none))
-            undefined[d] = np.bitwise_or.reduce(unknown, axis=0, keepdims=True)
-
-    build.emit(step)
-    return d
-
-
 # Handlers by the whole text of inline assembly.
 TEXTS: Final[dict[str, OnOperands]] = {
-    ONE: lambda build, _: build.constant(1, 32),
     **dict.fromkeys((text for text, _ in ZERO.values()), lambda build, _: build.constant(0, 32)),
     SETTLE: lambda _, operands: operands[0],
-    PACK: _packed_bytes,
-    GUARDED: _guarded,
 }
 
 

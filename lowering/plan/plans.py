@@ -39,15 +39,13 @@ class Cost:
     """The instructions that one warp executes, and their clocks by the target's table.
 
     clocks: throughput, on a multiprocessor with enough other warps. latency: the time to the result, for a CTA
-    that is alone on a multiprocessor. alu: selects and permutes, which share a pipe. beside: those of them that
-    run on another pipe.
+    that is alone on a multiprocessor. alu: selects and permutes.
     """
 
     clocks: float = 0.0
     latency: float = 0.0
     shuffles: int = 0
     alu: int = 0
-    beside: int = 0
     wavefronts: int = 0
     barriers: int = 0
     scratch_bytes: int = 0
@@ -156,11 +154,6 @@ class ShufflePlan:
     def picks(self) -> int:
         """Selects and permutes."""
         return len(self.steps) - self.shuffles
-
-    @property
-    def replacements(self) -> int:
-        """Selects that are replacements (see `target.steps.Pick`)."""
-        return sum([isinstance(step, Pick) and step.replaces for step in self.steps])
 
     def summary(self) -> str:
         """One line for people."""

@@ -12,9 +12,7 @@ from triton_linear.lowering.plan.plans import Plan
 class Stub:
     """A conversion from one layout to another.
 
-    accumulators: the source may be accumulators in the registers that `wgmma` wrote. loose: its bytes have a
-    register each, as arithmetic leaves them. unpacks: those of the result are to have one, as arithmetic takes
-    them.
+    accumulators: the source may be accumulators in the registers that `wgmma` wrote.
     """
 
     symbol: str
@@ -23,5 +21,3 @@ class Stub:
     element: ElementType
     plan: Plan
     accumulators: bool = False
-    loose: bool = False
-    unpacks: bool = False

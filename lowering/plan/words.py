@@ -312,35 +312,3 @@ def parity_terms(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
         for index in range(len(independent)):
             masks[index] |= (combination >> index & 1) << bit
     return tuple(zip(independent, masks, strict=True))
-
-
-def with_replacements(steps: Sequence[Step], outputs: Sequence[int], given: int) -> tuple[Step, ...]:
-    """The same steps, up to half of the picks marked as replacements (see `target.steps.Pick`), which run on
-    another pipe. The words of `outputs` are read after the last step; the first `given` words have no step.
-
-    A replacement multiplies the word that it writes by one. That word must have come from another lane: if the
-    kernel multiplied two values by the same float, `ptxas` (12.8) moves that float into the integer
-    multiplications of both, as if products of floats and integers were associative. It cannot see through a
-    shuffle.
-    """
-    travelled = [False] * given
-    for step in steps:
-        travelled.append(not isinstance(step, Pick) or all(travelled[word] for word in step.sources))
-    last_use: dict[int, int] = {}
-    for index, step in enumerate(steps):
-        last_use |= dict.fromkeys(read_by(step), index)
-    last_use |= dict.fromkeys(outputs, len(steps))
-    marked: list[Step] = []
-    picked = replaced = 0
-    for index, step in enumerate(steps):
-        marked.append(step)
-        if not isinstance(step, Pick):
-            continue
-        picked += 1
-        whole = step.whole() if 2 * replaced < picked else None
-        if whole is not None and len(whole) == 2:
-            kept, other = (step.sources[place] for place in whole)
-            if kept != other and last_use[kept] == index and travelled[other]:
-                marked[-1] = replace(step, replaces=True)
-                replaced += 1
-    return tuple(marked)

@@ -12,14 +12,13 @@ class Work:
     """What one warp executes; a part is fractional if it is a mean or a bound.
 
     shuffles, wavefronts: passes through the pipe of shuffles and shared memory. alu: selects, permutes and
-    other arithmetic. beside: replacements, on a pipe of their own. waits: how often shuffles, or selects alone,
+    other arithmetic. waits: how often shuffles, or selects alone,
     are waited for. rounds: how often loads from shared memory are. accesses: stores and loads of a thread.
     warp_barriers, barriers: those of a warp, and those of more.
     """
 
     shuffles: float = 0
     alu: float = 0
-    beside: float = 0
     wavefronts: float = 0
     waits: int = 0
     rounds: int = 0
@@ -30,7 +29,7 @@ class Work:
     def clocks(self, table: InstructionCosts) -> float:
         """Clocks on a multiprocessor with enough other warps: of the pipes together, and of barriers."""
         memory = self.wavefronts * table.wavefront + self.shuffles * table.shuffle
-        pipes = table.clocks(memory, self.alu, self.beside)
+        pipes = table.clocks(memory, self.alu)
         return pipes + self.barriers * table.cta_barrier
 
     def latency(self, table: InstructionCosts, warps: int) -> float:
@@ -40,7 +39,6 @@ class Work:
         """
         moving = self.shuffles * max(table.lone_shuffle, warps * table.shuffle)
         busy = table.alone * (moving + self.alu * table.lone_alu)
-        busy += table.alone_beside * self.beside * table.lone_alu
         busy += table.alone * warps * self.wavefronts * table.wavefront
         wait = table.shuffle_wait if self.shuffles else table.select_wait
         busy += self.rounds * table.memory_wait + self.accesses * table.lone_access
@@ -53,7 +51,6 @@ class Work:
             self.latency(table, warps),
             shuffles=int(self.shuffles),
             alu=int(self.alu),
-            beside=int(self.beside),
             wavefronts=round(self.wavefronts + 0.499),
             barriers=self.barriers + self.warp_barriers,
             scratch_bytes=scratch_bytes,

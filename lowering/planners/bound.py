@@ -247,13 +247,10 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
 
 
 def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType, target: Target) -> Cost:
-    """The bound for shuffles and selects; up to half of the selects may be replacements, on another pipe."""
+    """The bound for shuffles and selects."""
     if shuffles:
         shuffles = max(element.memory_bytes / 4, 1.0, shuffles)
-    alu = beside = selects / 2
-    if not target.replaces_beside_selects:
-        alu, beside = selects, 0.0
-    return Work(shuffles, alu, beside, waits=1).cost(target.costs, warps)
+    return Work(shuffles, selects, waits=1).cost(target.costs, warps)
 
 
 def _shared(sides: tuple[float, float], warps: int, target: Target, meets: bool, joined: bool) -> Cost:

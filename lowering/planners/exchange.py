@@ -72,20 +72,18 @@ def _work(plan: SharedPlan, alu: int, target: Target) -> Work:
         for kind, side in ((STORE, plan.store), (LOAD, plan.load))
         for accesses in side.rounds
     )
-    shuffles = beside = waits = 0
+    shuffles = waits = 0
     for stage in (plan.before, plan.after):
         if stage is not None:
             waits += stage.phases
             moving, passes = stage.moving(target)
             shuffles += passes
-            beside += stage.replacements
-            alu += stage.picks - stage.replacements + moving
+            alu += stage.picks + moving
     inside = plan.barriers if plan.scope == "warp" else 0
     first = int(target.waits_before_stores and plan.stores_apart)
     return Work(
         shuffles,
         alu,
-        beside,
         wavefronts,
         waits,
         len(plan.load.rounds),

@@ -17,7 +17,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Rejected, ShufflePlan
-from triton_linear.lowering.plan.words import TooLong, WordBuilder, with_replacements
+from triton_linear.lowering.plan.words import TooLong, WordBuilder
 from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, between
 from triton_linear.lowering.planners.phase import Blocks, entangled, phases
@@ -35,33 +35,18 @@ def plan_shuffle(conv: Conversion, element: ElementType, target: Target) -> Shuf
     """
     if conv.reach > Reach.WARP:
         return Rejected(PLANNER, conv.witness(Reach.WARP))
-    best = _plan_without_replacements(_State.of(conv.src, element.per_word), conv.dst)
+    best = _planned(_State.of(conv.src, element.per_word), conv.dst)
     if best is None:
         return Rejected(PLANNER, entangled(Blocks.of(conv)))
     if bits := native_exchanges(target.lane_instructions):
         state = _after_native_exchanges(_State.of(conv.src, element.per_word), conv.dst, bits)
-        native = None if state is None else _plan_without_replacements(state, conv.dst)
+        native = None if state is None else _planned(state, conv.dst)
         if native is not None:
             best = min(best, native, key=lambda plan: clocks_of_shuffles(plan, element, target))
-    if not target.replaces_beside_selects:
-        return best
-    # The pipe of replacements may be busy with the rest of the kernel, so they must save `Policy.replacing`.
-    if not may_pay_to_replace(best, element, target):
-        return best
-    given = max(1, best.source_registers // best.slots)
-    beside = replace(best, steps=with_replacements(best.steps, best.outputs, given))
-    clocks, less = (clocks_of_shuffles(plan, element, target) for plan in (best, beside))
-    return beside if clocks > target.policy.replacing * less else best
+    return best
 
 
-def may_pay_to_replace(plan: ShufflePlan, element: ElementType, target: Target) -> bool:
-    """True if replacements would pay, were half of the selects and permutes replaced, which is the most."""
-    work, table = work_of_shuffles(plan, element, target), target.costs
-    least = replace(work, alu=work.alu / 2, beside=work.alu / 2)
-    return work.clocks(table) > target.policy.replacing * least.clocks(table)
-
-
-def _plan_without_replacements(state: _State, wanted: Hardware) -> ShufflePlan | None:
+def _planned(state: _State, wanted: Hardware) -> ShufflePlan | None:
     """The plan that does exchanges one by one while that is cheaper, and the rest in one phase."""
     while not _is_best_at_once(state.held, wanted):
         swap = _next_swap(state.held, wanted, state.builder.slots)
@@ -88,9 +73,7 @@ def work_of_shuffles(plan: ShufflePlan, element: ElementType, target: Target) ->
     """The instructions of one warp."""
     parts = 2 if element.bits == 64 else 1
     moving, shuffles = plan.moving(target)
-    beside = plan.replacements
-    alu = plan.picks + moving - beside
-    return Work(shuffles * parts, alu * parts, beside * parts, waits=plan.phases)
+    return Work(shuffles * parts, (plan.picks + moving) * parts, waits=plan.phases)
 
 
 def clocks_of_shuffles(plan: ShufflePlan, element: ElementType, target: Target) -> float:

@@ -11,13 +11,13 @@ lanes make them no fewer. Stores take as many phases as without copies. (Measure
 of 4, 8 and 16 bytes, with copies in each pair of lane bits. NVIDIA says the same of compute capabilities 7.0
 to 7.5. Of others it is not assumed.)
 
-Sources. NVIDIA: `lowering/target/tiles.py`. AMD: the conflicts that nod-ai/amd-shark-ai measured pair by pair
-on MI300X and MI350X (docs/empirical-lds), those of all pairs that HipKittens measured on MI355X
-(analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel ("LDS bank conflicts") for wide
-stores, and rocRoller's LDSBankModel for the accesses with 64 banks on CDNA4. No measurement of gfx90a was
-found: it is assumed to be like gfx942. For loads of 32 bits on CDNA4 the sources disagree, one phase of 64
-banks or two of 32; the table has two, which take as long in the worst case. Transposing loads are assumed to be
-like loads of their width, and stores of 96 bits like those of 128.
+Sources. NVIDIA: CUDA C++ programming guide, `bench/results/instructions.md`. AMD: the conflicts that
+nod-ai/amd-shark-ai measured pair by pair on MI300X and MI350X (docs/empirical-lds), those of all pairs that
+HipKittens measured on MI355X (analysis/paper_experiments/phases), the ROCm documentation of Composable Kernel
+("LDS bank conflicts") for wide stores, and rocRoller's LDSBankModel for the accesses with 64 banks on CDNA4. No
+measurement of gfx90a was found: it is assumed to be like gfx942. For loads of 32 bits on CDNA4 the sources
+disagree, one phase of 64 banks or two of 32; the table has two, which take as long in the worst case.
+Transposing loads are assumed to be like loads of their width, and stores of 96 bits like those of 128.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ def consecutive(count: int, banks: int = 32) -> Service:
     return Service(f2.identity(count.bit_length() - 1), banks)
 
 
-def nvidia(lanes: Mapping[int, int], joins: bool) -> Services:
-    """Phases of `lanes[size]` consecutive lanes; with `joins`, those of loads of copies are joined."""
+def nvidia(joins: bool) -> Services:
+    """Phases of consecutive lanes, 128 bytes at most; with `joins`, those of loads of copies are joined."""
     return {
         (kind, size): replace(service, pairs=(1, 2))
         if joins and kind == LOAD and service.count < 32
         else service
-        for (kind, size), service in uniform(lanes).items()
+        for (kind, size), service in uniform({1: 32, 2: 32, 4: 32, 8: 16, 16: 8}).items()
     }
 
 

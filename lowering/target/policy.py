@@ -71,9 +71,6 @@ class Policy:
     slower in the mean with the others, max_pool2d 9 %, a matmul of fp8 blocks 6 %. With 2 clocks 19 keep them,
     which had been as fast. Charged for plans outside loops as well, it gives 31 kernels others, on an H100 as
     fast in the mean (0.95 to 1.06)."""
-    least_weight: float = _threshold(0.3, 0.0, "clocks of memory")
-    """The least weight of a clock outside global memory against a clock of it, which hides all but the end of
-    the former."""
 
     # Reductions taken apart (passes/reductions)
 
@@ -112,9 +109,6 @@ class Policy:
     that it changes became 3 to 11 % faster (0.90 to 1.00 of stock Triton's speed, 0.93 to 0.99, 0.93 to 0.96).
     With 8, words and pairs of words included, others gained as much and more, but a recurrence took twice as
     long and a matmul 1.25 times, because ptxas had other registers left for loads from global memory."""
-    replacing: float = _threshold(1.15, 1.0, "times")
-    """Selects become replacements if a plan by shuffles takes this many times as long without them: the other
-    pipe is idle in bench/conversions, but not in every kernel."""
     likely_registers: int = _threshold(64, 0, "registers")
     """Registers of a thread of a small kernel that works on tensors."""
 

@@ -18,15 +18,11 @@ class Pick:
     """A word whose slot s is, in alternative a, slot `picks[a][s]` of `sources`, counted through both.
 
     Bit i of a thread's alternative is parity(masks[i] & thread). A pick of -1 may be anything.
-
-    With `replaces`, the step is a *replacement*: a choice between two whole words, of which no later step reads
-    that of alternative 0. It may overwrite that word in the threads that take the other.
     """
 
     sources: tuple[int, ...]
     masks: tuple[int, ...]
     picks: tuple[tuple[int, ...], ...]
-    replaces: bool = False
 
     def whole(self) -> tuple[int, ...] | None:
         """The position of the source that each of one or two alternatives takes whole.

@@ -1,10 +1,5 @@
 """What the planners need to know of a GPU, as data.
 
-Selects and byte permutes run on one pipe. A predicated multiplication by one, which can overwrite a word in
-place, runs on another (`bench/calibrate.py`: alternating SEL and @P IMAD take as long as half of them alone).
-
-Which instructions an NVIDIA GPU has, and how many lanes share a wavefront, is in `lowering/target/tiles.py`.
-
 What is published of each GPU: `lowering/target/table.py`. Banks and phases: `lowering/target/phases.py`; one
 wavefront per clock, on every target.
 
@@ -29,13 +24,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
 from dataclasses import field, fields, replace
 from typing import Any
 
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.target import memory, phases, tiles
-from triton_linear.lowering.target.clocks import H200
+from triton_linear.lowering.target import memory, phases
 from triton_linear.lowering.target.memory import MemoryCosts
 from triton_linear.lowering.target.phases import BANK_BYTES, LOAD, STORE, WIDEST, Service, Services
 from triton_linear.lowering.target.policy import CDNA, NVIDIA, NVIDIA_UNMEASURED, Policy
@@ -46,13 +39,11 @@ from triton_linear.lowering.target.table import GPUS, Gpu
 class InstructionCosts:
     """Clocks of one warp instruction (`shuffle`, `alu`), of one `wavefront`, of one barrier.
 
-    Shuffles and wavefronts share a pipe. Selects and permutes have a second pipe, and replacements (see
-    `target.steps.Pick`) a third, as fast as the second.
+    Shuffles and wavefronts share a pipe; selects and permutes have another.
 
     lone_shuffle, lone_alu, lone_access: clocks between two instructions of a warp that has its scheduler to
     itself; an access takes its wavefronts on top.
-    alone, alone_beside: the part of these issue times, of replacements in the second case, that the warp's
-    other instructions do not hide.
+    alone: the part of these issue times that the warp's other instructions do not hide.
     shuffle_wait, memory_wait, barrier_wait, select_wait: latency of a result; `select_wait` if only vector
     instructions made it.
     meeting: what a barrier takes for each warp that comes to it with loads in flight, because all warps wait
@@ -72,7 +63,6 @@ class InstructionCosts:
     barrier_wait: float
     select_wait: float
     alone: float = 0.7
-    alone_beside: float = 0.3
     meeting: float = 4.0
     float_alu: float = 0.25
 
@@ -82,17 +72,15 @@ class InstructionCosts:
         load, and two permutes on each side."""
         return 2 * self.wavefront + 4 * self.alu
 
-    def clocks(self, memory: float, alu: float, beside: float = 0) -> float:
-        """Clocks that four pipes take together.
+    def clocks(self, memory: float, alu: float) -> float:
+        """Clocks that both pipes take together.
 
-        memory: clocks of the shuffle and shared-memory pipe. alu: selects and permutes. beside: replacements,
-        on a pipe of their own.
+        memory: clocks of the shuffle and shared-memory pipe. alu: selects and permutes.
 
         Pipes that work at the same time delay each other a little, and most if they are equally busy. The cubic
         norm is within 10 % of what bench/conversions measures.
         """
-        cubes = memory**3 + (alu * self.alu) ** 3 + (beside * self.alu) ** 3
-        return float(cubes ** (1 / 3))
+        return float((memory**3 + (alu * self.alu) ** 3) ** (1 / 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +104,6 @@ class Target:
     """Names of matrix instructions that load and store, from `transposing.FORMS`."""
     loads_not_taken: frozenset[int] = frozenset()
     """Widths in bytes of loads that plans avoid, unless it is the widest vector of both stores and loads."""
-    replaces_beside_selects: bool = False
-    """True if replacements (see `target.steps.Pick`) run on another pipe than selects."""
     lane_instructions: tuple[str, ...] = ()
     """Instructions that move words between lanes by a fixed xor (AMD's, see `lowering/target/lanes.py`)."""
     waits_before_stores: bool = False
@@ -222,23 +208,17 @@ def with_policy(gpu: Target, **thresholds: Any) -> Target:
     return replace(gpu, policy=replace(gpu.policy, **thresholds))
 
 
-def measured(clocks: Mapping[str, tuple[float, float, float | None]]) -> dict[str, float]:
-    """The costs that bench/calibrate.py measures, from its (busy, alone, chain) of each instruction."""
-    return {
-        "shuffle": round(clocks["shfl.bfly"][0], 2),
-        "alu": round((clocks["prmt"][0] + clocks["selp"][0]) / 2, 2),
-        "wavefront": round((clocks["ld.shared.v4.b32"][0] + clocks["st.shared.v4.b32"][0]) / 8, 2),
-        "lone_shuffle": round(clocks["shfl.bfly"][1], 1),
-        "lone_alu": round(clocks["prmt"][1], 2),
-    }
-
-
-# These costs were fitted to the round trips of bench/conversions on an H200. A barrier of 4 warps takes 8
+# The first five are of bench/results/calibration.json (`bench.calibrate`), the others were fitted to the round
+# trips of bench/conversions on an H200. A barrier of 4 warps takes 8
 # clocks, 2 for each warp, while other CTAs fill in, and Triton puts one of its own before some exchanges.
 # `meeting` was fitted to row softmax plus transpose: the conversion of 16 warps in its loop takes 184 clocks,
 # 128 of them the exchange itself.
 _NVIDIA = InstructionCosts(
-    **measured(H200),
+    shuffle=1.0,
+    alu=0.51,
+    wavefront=1.0,
+    lone_shuffle=4.3,
+    lone_alu=2.17,
     cta_barrier=3.0,
     lone_access=2.0,
     shuffle_wait=24.0,
@@ -271,7 +251,6 @@ def _make(name: str, gpu: Gpu) -> Target:
         # with 163 KiB of shared memory or more, scratch is not what limits the CTAs of an SM.
         scratch = (32 if kib > 128 else 16) * 1024
         capability = int(name.removeprefix("cuda:"))
-        names = {tile.name for tile in tiles.available(capability)}
         policy = NVIDIA if name in _MEASURED else NVIDIA_UNMEASURED
         return Target(
             name,
@@ -279,13 +258,12 @@ def _make(name: str, gpu: Gpu) -> Target:
             32,
             kib * 1024,
             replace(_NVIDIA, float_alu=0.5) if name == "cuda:80" else _NVIDIA,
-            phases.nvidia(tiles.phase_lanes(capability), joins=name in _MEASURED),
+            phases.nvidia(joins=name in _MEASURED),
             policy,
             memory.published(gpu.bandwidth),
             _MEASURED.get(name, ""),
-            load_matrix=("ldmatrix.trans", "ldmatrix") if "ldmatrix.x4.trans" in names else (),
-            store_matrix=("stmatrix.trans", "stmatrix") if "stmatrix.x4.trans" in names else (),
-            replaces_beside_selects="@p mul.lo" in names,
+            load_matrix=("ldmatrix.trans", "ldmatrix") if capability >= 75 else (),
+            store_matrix=("stmatrix.trans", "stmatrix") if capability >= 90 else (),
             waits_before_stores=True,
             scratch_bytes=scratch,
             # Triton 3.9 does not vectorise for capability 8.0, as ptxas rejects some of the code.

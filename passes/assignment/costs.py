@@ -199,7 +199,7 @@ class AssignmentCosts:
         selection = select(source, target, element, self.situation)
         plan, cost = selection.plan, selection.cost
         accesses = plan.accesses if isinstance(plan, SharedPlan) else 0
-        return clocks * (cost.shuffles + cost.alu + cost.beside + accesses)
+        return clocks * (cost.shuffles + cost.alu + accesses)
 
     def of_conversion(
         self, source: LinearLayout, target: LinearLayout, element: ElementType, loaded: bool = False

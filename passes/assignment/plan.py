@@ -184,7 +184,7 @@ class _Search:
         before = AssignmentPrice(
             sum(p.memory for p in present), other + sum(clocks for _, clocks in recomputed)
         )
-        weight = min(1.0, max(self.policy.least_weight, (before.other / max(1.0, before.memory)) ** 2))
+        weight = min(1.0, (before.other / max(1.0, before.memory)) ** 2)
         choices, solution = self._solve_with_exact_prices(weight)
         entries = [(pair, choices[pair.edge.source], choices[pair.edge.target]) for pair in self.edge_prices]
         edges = {pair.edge: (pair.present, pair.table[row][column]) for pair, row, column in entries}

@@ -14,8 +14,7 @@ from triton_linear.lowering.plan.plans import Plan
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.addresses import HINTS
-from triton_linear.passes.analysis.loose import gives_loose_bytes, takes_loose_bytes
-from triton_linear.passes.conversions.stubs import REGISTERS, STUB_PREFIX, Registers
+from triton_linear.passes.conversions.stubs import STUB_PREFIX
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.building import made
@@ -28,7 +27,6 @@ from triton_linear.passes.framework.verifiers import (
     no_convert_layout_left,
 )
 from triton_linear.passes.operations.names import CALL, CONVERT, FUNCTION
-from triton_linear.passes.reductions.held import is_for_nvidia
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,7 @@ class OutlineConversions(Pass):
     Each conversion that moves data becomes a call of a private function, the stub, one for each pair of types
     and plan, behind all other functions. A stub has no body; `ll.source`, `ll.destination`, `ll.element` and
     `ll.plan` say what its calls are to do. A no-op stays a conversion, which Triton lowers to nothing.
-    Calls that take the result of a dot of warp groups as it is, or bytes that arithmetic leaves one to a
-    register, have stubs of their own (`ll.accumulators`, `ll.loose`, `ll.unpacks`).
+    Calls that take the result of a dot of warp groups as it is have stubs of their own (`ll.accumulators`).
 
     Requires: every conversion is planned or left to Triton.
     Ensures: only no-ops and conversions left to Triton are left.
@@ -55,21 +52,13 @@ class OutlineConversions(Pass):
 
     def __call__(self, op: Operation, pass_: PassRun) -> None:
         ops = pass_.operations(op)
-        raw, for_nvidia = accumulators(ops), is_for_nvidia(op)
-
-        def registers_of(conversion: Operation) -> Registers:
-            if conversion.operands[0] in raw:
-                return True, False, False
-            if not for_nvidia or ll.PLAN not in conversion.attributes:
-                return False, False, False
-            return False, takes_loose_bytes(conversion), gives_loose_bytes(conversion)
-
+        raw = accumulators(ops)
         # Told beforehand: the results of conversions are replaced on the way.
-        conversions = [(inner, registers_of(inner)) for inner in ops if inner.name == CONVERT]
+        conversions = [(inner, inner.operands[0] in raw) for inner in ops if inner.name == CONVERT]
         own = set[int]()
         taken = {inner.attributes["sym_name"].value for inner in ops if inner.name == FUNCTION}
         stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), taken, pass_.plans)
-        for conversion, registers in conversions:
+        for conversion, takes_raw in conversions:
             if ll.STOCK in conversion.attributes:
                 reason = conversion.attributes[ll.STOCK].value
                 pass_.plans.conversions.append(_decided(conversion, own, STOCK, reason))
@@ -84,7 +73,7 @@ class OutlineConversions(Pass):
             record = conversion.attributes[ll.PLAN]
             kind = ll.plan_from_attribute(record).kind if plan is None else plan.kind
             detail = "" if plan is None else plan.summary()
-            symbol = None if kind == NOOP else stubs.symbol(conversion, plan, registers)
+            symbol = None if kind == NOOP else stubs.symbol(conversion, plan, takes_raw)
             pass_.plans.conversions.append(_decided(conversion, own, kind, detail, symbol))
             if symbol is not None:
                 _call(conversion, symbol)
@@ -121,21 +110,21 @@ class _Stubs:
     taken: set[str]
     plans: Plans
     table: LayoutTable = field(default_factory=LayoutTable)
-    known: dict[tuple[Type, Type, str, Registers], str] = field(default_factory=dict)
+    known: dict[tuple[Type, Type, str, bool], str] = field(default_factory=dict)
 
-    def symbol(self, conversion: Operation, plan: Plan | None, registers: Registers) -> str:
+    def symbol(self, conversion: Operation, plan: Plan | None, takes_raw: bool) -> str:
         """The name of the stub for a conversion, which is declared if it is the first of its kind."""
         source, result = conversion.operands[0].type, conversion.results[0].type
-        key = source, result, str(conversion.attributes[ll.PLAN]), registers
+        key = source, result, str(conversion.attributes[ll.PLAN]), takes_raw
         if key not in self.known:
             layouts = self.layout(source), self.layout(result)
-            name = self.known[key] = self.declared(conversion, *layouts, registers)
+            name = self.known[key] = self.declared(conversion, *layouts, takes_raw)
             if plan is not None:
-                self.plans.stubs[name] = Stub(name, *layouts, element_of(source), plan, *registers)
+                self.plans.stubs[name] = Stub(name, *layouts, element_of(source), plan, takes_raw)
         return self.known[key]
 
     def declared(
-        self, conversion: Operation, source: LinearLayout, destination: LinearLayout, registers: Registers
+        self, conversion: Operation, source: LinearLayout, destination: LinearLayout, takes_raw: bool
     ) -> str:
         """The name of a new stub for a conversion."""
         numbered = (f"{STUB_PREFIX}{number}" for number in itertools.count(len(self.known)))
@@ -150,7 +139,8 @@ class _Stubs:
         ]
         if ll.SCRATCH_LIMIT in conversion.attributes:
             entries.append(f"{ll.SCRATCH_LIMIT} = {conversion.attributes[ll.SCRATCH_LIMIT]}")
-        entries += itertools.compress(REGISTERS, registers)
+        if takes_raw:
+            entries.append(ll.ACCUMULATORS)
         listed = ", ".join([*entries, "noinline = true"])
         properties = f'function_type = ({given}) -> {result}, sym_name = "{name}", sym_visibility = "private"'
         text = f'"{FUNCTION}"() <{{{properties}}}> ({{}}) {{{listed}}} : () -> () {conversion.location}'

@@ -25,11 +25,6 @@ from triton_linear.passes.operations.names import FUNCTION
 
 STUB_PREFIX: Final = "__ll_cvt_"
 """What begins the names of stubs."""
-REGISTERS: Final = (ll.ACCUMULATORS, ll.LOOSE, ll.UNPACKS)
-"""Unit attributes of a stub: its calls take accumulators of `wgmma`; they take, or give, bytes that have a
-register each."""
-Registers = tuple[bool, bool, bool]
-"""Which of `REGISTERS` hold."""
 
 
 class StubError(ValueError):
@@ -100,5 +95,4 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     if plan is None or plan.kind != recorded:
         found = "none" if plan is None else f"'{plan.kind}'"
         raise StubError(f"stubs: @{name} was planned as '{recorded}', {target.name} gives {found}")
-    accumulators, loose, unpacks = (each in attributes for each in REGISTERS)
-    return Stub(name, source, destination, element, plan, accumulators, loose, unpacks)
+    return Stub(name, source, destination, element, plan, ll.ACCUMULATORS in attributes)

@@ -4,23 +4,18 @@ exchanges the first of the cheapest is found."""
 
 import functools
 import statistics
-from dataclasses import replace
 
 import pytest
 
 from bench.fuzz.pairs import drawn_layout
 from bench.stock import random_pairs
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import ShufflePlan
-from triton_linear.lowering.plan.words import with_replacements
 from triton_linear.lowering.planners.bound import BoundedSide, least_cost, relation
 from triton_linear.lowering.planners.conversion import Hardware, between, reach_between
 from triton_linear.lowering.planners.exchange import cheapest, exchange_plans, work_of_exchange
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.select import candidates, select
-from triton_linear.lowering.planners.shuffle import clocks_of_shuffles, may_pay_to_replace, plan_shuffle
 from triton_linear.lowering.target.situation import Situation
-from triton_linear.lowering.target.steps import Pick
 from triton_linear.lowering.target.targets import target
 
 TARGETS = ["cuda:80", "cuda:90", "hip:gfx942", "hip:gfx950"]
@@ -114,25 +109,3 @@ def test_the_exchange_chosen_is_the_first_of_the_cheapest(name):
         assert cheapest(iter(plans), gpu, min(clocks)) is None
         assert cheapest(iter(plans), gpu, min(clocks) * 1.001)[0] == best
     assert several or not gpu.load_matrix
-
-
-@pytest.mark.parametrize("name", ["cuda:80", "cuda:90"])
-def test_no_selects_are_replaced_where_that_cannot_pay(name):
-    gpu = target(name)
-    replaced = 0
-    for source, destination, element in drawn(gpu):
-        plan = plan_shuffle(between(Hardware.of(source), Hardware.of(destination)), element, gpu)
-        if not isinstance(plan, ShufflePlan):
-            continue
-        given = max(1, plan.source_registers // plan.slots)
-        bare = replace(
-            plan, steps=tuple(replace(s, replaces=False) if isinstance(s, Pick) else s for s in plan.steps)
-        )
-        beside = replace(bare, steps=with_replacements(bare.steps, bare.outputs, given))
-        pays = clocks_of_shuffles(bare, element, gpu) > gpu.policy.replacing * (
-            clocks_of_shuffles(beside, element, gpu)
-        )
-        replaced += pays
-        assert may_pay_to_replace(bare, element, gpu) or not pays
-        assert plan == (beside if pays else bare)
-    assert replaced

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from triton_linear.lowering.emit.elements import packed_words, unpacked
-from triton_linear.lowering.emit.machines import PACK, machine_of
+from triton_linear.lowering.emit.machines import machine_of
 from triton_linear.lowering.emit.parts import Part, Vector, parts_of, side_by_side
 from triton_linear.lowering.emit.text import FunctionWriter
 from triton_linear.lowering.emit.words import WordWriter
@@ -119,33 +119,6 @@ def test_other_elements_are_words_by_way_of_integers() -> None:
     assert len(unpacked(writer, parts, "i1", 4)) == 4 and operations(writer)["trunc"] == 4
 
 
-def loose(writer: FunctionWriter, values: str) -> list[Part]:
-    """The words of i8s that have a register each, named by letters."""
-    packer = machine_of(target("cuda:90")).bytes_packer
-    return packed_words(writer, [f"%{value}" for value in values], "i8", None, packer)
-
-
-def test_loose_bytes_are_packed_by_three_permutes() -> None:
-    writer = FunctionWriter()
-    (part,) = loose(writer, "abcd")
-    assert writer.body() == "" and part.slot("i8", 2) == "%c"
-    assert part.word == part.word == "%v0"
-    assert writer.body().count(PACK) == writer.body().count("\n") == 1
-    assert '"=r,h,h,h,h" %a, %b, %c, %d : (i8, i8, i8, i8) -> i32' in writer.body()
-
-
-def test_a_choice_of_loose_bytes_is_packed_at_once() -> None:
-    """The word of bytes of two others takes no permute of its own."""
-    writer = FunctionWriter()
-    words = [[part] for part in loose(writer, "abcdefgh")]
-    step = Pick((0, 1), (), ((1, 3, 4, 6),))
-    machine = machine_of(target("cuda:90"))
-    (part,) = WordWriter(writer, machine, 4, words, 2).run([step]).word(2)
-    assert part.word
-    assert writer.body().count(PACK) == 1 and "%b, %d, %e, %g :" in writer.body()
-    assert "prmt(" not in writer.body()
-
-
 @pytest.mark.parametrize("name", ["cuda:90", "hip:gfx942"])
 def test_a_choice_of_predicates_takes_no_permute(name: str) -> None:
     """They are packed in the order that is asked for."""
@@ -163,20 +136,3 @@ def test_bytes_in_words_are_chosen_by_a_permute() -> None:
     machine = machine_of(target("cuda:90"))
     (part,) = WordWriter(writer, machine, 4, words, 2).run([Pick((0, 1), (), ((1, 3, 4, 6),))]).word(2)
     assert part.word and writer.body().count("llvm.nvvm.prmt") == 1
-
-
-def test_a_store_of_one_loose_byte_packs_nothing() -> None:
-    writer = FunctionWriter()
-    assert side_by_side(writer, loose(writer, "abcd"), 8) == ("%a", "i8")
-    assert writer.body() == ""
-
-
-def test_llvm_packs_bytes_for_amd() -> None:
-    assert machine_of(target("hip:gfx942")).bytes_packer is None
-
-
-def test_the_lowest_of_loose_bytes_is_the_word() -> None:
-    writer = FunctionWriter()
-    assert len(unpacked(writer, [Part.of(writer, "%x")], "i8", 4, loose=True)) == 4
-    assert operations(writer) == {"extractelement": 3, "bitcast": 1, "trunc": 1, "mlir.constant": 3}
-    assert unpacked(writer, loose(writer, "abcd"), "i8", 4, loose=True) == ["%a", "%b", "%c", "%d"]

@@ -66,7 +66,7 @@ def test_native_exchanges_are_right_whether_they_pay_or_not(most_bits, draws):
         if conv.reach > Reach.WARP:
             continue
         state = shuffle._after_native_exchanges(shuffle._State.of(conv.src, element.per_word), conv.dst, bits)
-        plan = None if state is None else shuffle._plan_without_replacements(state, conv.dst)
+        plan = None if state is None else shuffle._planned(state, conv.dst)
         if plan is not None:
             found += 1
             check(plan, src, dst, machine.lanes, 1 << warp_bits)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import random
-import re
-from dataclasses import replace
 
 import pytest
 
-from triton_linear.lowering.emit.bodies import emit
-from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import ShufflePlan
-from triton_linear.lowering.plan.words import TooLong, WordBuilder, parity_terms, with_replacements
+from triton_linear.lowering.plan.words import TooLong, WordBuilder, parity_terms
 from triton_linear.lowering.target.steps import Pick, Shuffle
-from triton_linear.lowering.target.targets import target
 
 
 def parity(x):
@@ -106,38 +100,6 @@ def test_a_program_that_cannot_be_shorter_any_more_ends() -> None:
     builder.shuffle(Shuffle(2, 1))
     builder.shuffle(Shuffle(3, 1))
     assert len(builder.steps) == 3
-
-
-@pytest.mark.parametrize(("sources", "picks"), [((0, 1), ((0,), (1,))), ((1, 0), ((1,), (0,)))])
-def test_what_is_multiplied_by_one_has_come_from_another_lane(sources, picks):
-    """Else ptxas sees a product of integers, and takes factors that the kernel multiplied by into it."""
-    steps = (Shuffle(0, lane_xor=1), Pick(sources, (1,), picks, replaces=True))
-    plan = ShufflePlan(1, 1, 1, steps, (2,), 1)
-    text = emit(plan, element_type("i32"), target("cuda:90"))
-    (received,) = re.findall(r"(%\w+) = nvvm\.shfl", text)
-    ((stays, multiplied),) = re.findall(r'mul\.lo[^\n]*" (%\w+), (%\w+), ', text)
-    assert multiplied == received != stays
-
-
-@pytest.mark.parametrize("sources", [(0, 3), (3, 0)])
-def test_half_of_the_choices_overwrite_a_word_that_nobody_needs(sources):
-    """Three words are sent, and each is chosen or stays: the first and the third choice are marked."""
-    sent = tuple(Shuffle(word, lane_xor=1) for word in range(3))
-    own = sources.index(0)
-    choices = tuple(
-        Pick(tuple(word + source for source in sources), (1,), ((own,), (1 - own,))) for word in range(3)
-    )
-    marked = with_replacements((*sent, *choices), outputs=(6, 7, 8), given=3)
-    first, second, third = choices
-    assert marked == (*sent, replace(first, replaces=True), second, replace(third, replaces=True))
-    # The word that stays is needed in the end, and in the place of the other it would be multiplied.
-    assert with_replacements((*sent, *choices), outputs=(0, 1, 2, 6, 7, 8), given=3) == (*sent, *choices)
-
-
-def test_a_word_that_threads_keep_by_a_true_condition_is_not_overwritten() -> None:
-    """`ptxas` would multiply in all threads, and select."""
-    sent, choice = Shuffle(0, lane_xor=1), Pick((0, 1), (1,), ((1,), (0,)))
-    assert with_replacements((sent, choice), outputs=(2,), given=1) == (sent, choice)
 
 
 def test_words_of_which_half_is_read_share_one() -> None:

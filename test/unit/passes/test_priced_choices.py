@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 from assign_support import path_of
 from plan_cases import blocked
 
-from triton_linear.dialect import bridge, ll
+from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.plan.element import element_type
@@ -19,6 +20,7 @@ from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, target, with_policy
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.assignment.costs import AssignmentCosts
+from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.framework.run import run_passes
 
 GPU = "cuda:90"
@@ -33,18 +35,20 @@ def test_banks_come_in_the_order_of_the_threads_bits() -> None:
 
 
 def test_instructions_of_a_conversion_are_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A matmul stores its result in Triton's layout, to which shared memory leads in few instructions. Another
-    one is near by shuffles, in more: fewer clocks if these cost nothing before they run."""
+    """Attention keeps fewer instructions by shared memory, if shuffles cost something before they run."""
 
-    def layouts() -> bool:
-        root = bridge.text_to_upstream(path_of("matmul_mixed").read_text(), bridge.upstream_context())
-        assert run_passes(root, [AssignLayouts(GPU)]).succeeded
-        return ll.ASSIGNED in root.operation.attributes
+    def kinds() -> Counter[str]:
+        root = bridge.text_to_upstream(path_of("attention").read_text(), bridge.upstream_context())
+        done = run_passes(root, [AssignLayouts(GPU), SelectLowering(GPU)])
+        assert done.succeeded
+        return Counter(selection.plan.kind for selection in done.plans.selections.values())
 
     gpu = target(GPU)
-    assert not layouts()
+    fetched = kinds()
     monkeypatch.setitem(TARGETS, gpu.name, with_policy(gpu, fetch_clocks=0.0))
-    assert layouts()
+    free = kinds()
+    print(fetched, free)
+    assert fetched["shuffle"] < free["shuffle"]
 
 
 def test_every_instruction_of_a_conversion_is_fetched() -> None:
@@ -63,4 +67,4 @@ def test_every_instruction_of_a_conversion_is_fetched() -> None:
             text = emit(found.plan, given[2], costs.target)
             accesses = len(re.findall(r"llvm\.(?:load|store) |\b(?:ld|st)\.shared|(?:ld|st)matrix", text))
             assert accesses
-        assert costs._fetching(*given) == cost.shuffles + cost.alu + cost.beside + accesses > 0
+        assert costs._fetching(*given) == cost.shuffles + cost.alu + accesses > 0

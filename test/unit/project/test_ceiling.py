@@ -28,10 +28,10 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 47_690),
-    "lines of tests": (lambda: lines("test"), 41_775),
+    "lines of source": (lambda: lines(*SOURCE), 46_990),
+    "lines of tests": (lambda: lines("test"), 41_580),
     "words of documents": (words, 28_455),
-    "fields of Policy": (lambda: len(thresholds()), 18),
+    "fields of Policy": (lambda: len(thresholds()), 16),
 }
 
 

@@ -61,21 +61,23 @@ def test_plans_of_other_elements_shrink_too(element: str) -> None:
     )
 
 
-WIDE = (
-    "#ttg.linear<{register = [[0, 1], [0, 2], [16, 0], [0, 128], [0, 16], [2, 0], [0, 4], [0, 8]], "
-    "lane = [[4, 0], [0, 64], [1, 0], [0, 32], [8, 0]], warp = [[32, 0], [64, 0]], block = []}>",
-    "#ttg.linear<{register = [[0, 8], [0, 2], [16, 0], [0, 32], [0, 16], [2, 0], [1, 0], [0, 1]], "
-    "lane = [[4, 0], [0, 64], [8, 0], [0, 128], [0, 4]], warp = [[32, 0], [64, 0]], block = []}>",
+SIDES = (
+    "#ttg.linear<{register = [[0, 32], [8, 0], [16, 0], [0, 64], [0, 1], [0, 128], [1, 0]], "
+    "lane = [[4, 0], [0, 2], [0, 16], [2, 0], [0, 4]], warp = [[32, 0], [0, 8]], block = []}>",
+    "#ttg.linear<{register = [[0, 32], [2, 0], [16, 0], [0, 2], [0, 1], [0, 128], [1, 0]], "
+    "lane = [[8, 0], [0, 4], [0, 64], [0, 16], [4, 0]], warp = [[32, 0], [0, 8]], block = []}>",
 )
-"""A thread holds 256 registers, so that the conversion is priced for the warps of one CTA."""
+WIDE = f"tensor<64x512xf32, {SIDES[0]}>"
+"""A thread holds 256 registers of it, so that conversions are priced for the warps of one CTA."""
 
 
 def test_a_stub_from_a_file_has_the_plan_that_was_priced_for_few_warps() -> None:
-    types = [f"tensor<128x256xf32, {layout}>" for layout in WIDE]
+    types = [f"tensor<64x256xi8, {layout}>" for layout in SIDES]
     text = (
         'module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, '
         'ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {\n'
-        f"tt.func public @kernel(%x: {types[0]}) -> {types[1]} {{\n"
+        f"tt.func public @kernel(%x: {types[0]}, %w: {WIDE}) -> {types[1]} {{\n"
+        f"%z = arith.addf %w, %w : {WIDE}\n"
         f"%y = ttg.convert_layout %x : {types[0]} -> {types[1]}\ntt.return %y : {types[1]}\n}}\n}}\n"
     )
     module = bridge.text_to_upstream(text, bridge.upstream_context(), "kernel.ttgir")

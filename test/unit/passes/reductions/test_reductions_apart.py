@@ -11,11 +11,11 @@ import pytest
 from cluster_marks import ordered, unordered
 from reductions_support import BODIES, REGIONS, RETURNED, Array, expected, inputs, module, patterns, taken_apart
 
+from bench.fuzz.warps import simulate_warps
 from bench.whole_kernels import LoweredKernel, lower_kernel, registers_of, sink
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.lowering.interpreter.assembly import GIVEN
 from triton_linear.lowering.interpreter.verify import held_elements
-from triton_linear.lowering.interpreter.warps import simulate_warps
 from triton_linear.passes.analysis.partial import CALLS
 from triton_linear.passes.options import PipelineOptions
 

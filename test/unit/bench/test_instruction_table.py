@@ -14,13 +14,13 @@ import pytest
 
 from bench import calibrate, tables
 from bench.conversions.build import disassemble, nvidia_tool
-from triton_linear.lowering.target.clocks import H200
-from triton_linear.lowering.target.targets import TARGETS, measured, target
-from triton_linear.lowering.target.tiles import LANES, TILES, Tile, available, phase_lanes
+from bench.instruction_table import LANES, TILES, Tile, available, phase_lanes
+from triton_linear.lowering.target.targets import TARGETS, target
 
 ROOT = Path(__file__).parents[3]
 
 REPORT = json.loads((ROOT / "bench" / "results" / "calibration.json").read_text())
+H200 = tables.clocks_of(REPORT)
 CAPABILITIES = (80, 89, 90, 100)
 # An architecture that ptxas assembles for and that comes before the one that brought an instruction.
 BEFORE = {75: "sm_70", 90: "sm_89", 100: "sm_90a"}
@@ -67,10 +67,9 @@ def ptxas(architecture: str, *kernels: str) -> subprocess.CompletedProcess[Any]:
 # Measured figures.
 
 
-def test_the_planners_have_the_figures_on_record() -> None:
+def test_the_page_has_the_figures_on_record() -> None:
     again = "run: python -m bench.calibrate --figures bench/results/calibration.json --write"
-    assert tables.CLOCKS.read_text() == tables.clocks_source(REPORT), again
-    assert tables.PAGE.read_text() == tables.page(tables.clocks_of(REPORT)), again
+    assert tables.PAGE.read_text() == tables.page(H200), again
 
 
 @pytest.mark.parametrize(
@@ -92,27 +91,22 @@ def test_what_an_h200_has_is_timed_as_it_is_spelled() -> None:
 
 def test_costs_come_from_the_figures() -> None:
     costs = target("cuda:90").costs
-    assert (
-        dataclasses.replace(costs, **measured(tables.clocks_of(REPORT)))
-        == costs
-        == calibrate.constants(REPORT["clocks"])
-    )
+    assert dataclasses.replace(costs, **tables.measured(H200)) == costs == calibrate.constants(REPORT["clocks"])
     others = {t.costs for t in TARGETS.values() if t.vendor == "nvidia"}
     assert {dataclasses.replace(other, float_alu=costs.float_alu) for other in others} == {costs}
 
 
 def test_figures_of_another_gpu_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "CLOCKS", tmp_path / "clocks.py")
     monkeypatch.setattr(tables, "PAGE", tmp_path / "page.md")
     figures = tmp_path / "figures.json"
     command = ["--figures", str(figures), "--write", "--output", str(tmp_path)]
     figures.write_text(json.dumps(REPORT | {"device": "Radeon"}))
     with pytest.raises(SystemExit, match="of an H200, these are those of Radeon"):
         calibrate.main(command)
-    assert not tables.CLOCKS.exists()
+    assert not tables.PAGE.exists()
     figures.write_text(json.dumps(REPORT))
     assert calibrate.main(command) == 0
-    assert tables.CLOCKS.read_text() == tables.clocks_source(REPORT)
+    assert tables.PAGE.read_text() == tables.page(H200)
     with pytest.raises(SystemExit):
         calibrate.main([*command, "--only", "shfl"])
 
@@ -137,7 +131,7 @@ def test_what_is_new_is_refused_before(one: Tile) -> None:
 def test_every_target_knows_what_it_has() -> None:
     for name, found in TARGETS.items():
         if found.vendor != "nvidia":
-            assert not (found.store_matrix or found.replaces_beside_selects)
+            assert not found.store_matrix
             assert bool(found.load_matrix) == (name == "hip:gfx950")
             continue
         capability = int(name.removeprefix("cuda:"))

@@ -2,7 +2,7 @@
 
 Each has its PTX, with words `d`, double words `e`, predicate `p` and address `a`; the first compute capability
 that has it; the bytes that it moves for each lane; and, if it accesses shared memory, the number of lanes whose
-addresses are served together. `lowering/target/clocks.py` has the clocks of those that were measured on an
+addresses are served together. `bench/results/calibration.json` has the clocks of those that were measured on an
 H200. Availability is from the named section of the PTX ISA, and the tests check it with ptxas.
 """
 
