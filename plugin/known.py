@@ -37,20 +37,14 @@ _NAME = f"{_MARK}name{_MARK}"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a kernel: its text, and the shared memory that it may need (as in `pipeline.Attempt`)."""
+    """A version of a kernel: its conversions, its text, and the shared memory that it may need (as in
+    `pipeline.Attempt`). The stock kernel has no text."""
 
-    text: str
-    room: int
-    scratch: str
-    apart: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TriedVersion:
-    """A version with its conversions; `version` is None for the stock kernel."""
-
-    version: Version | None
     conversions: tuple[ReportedConversion, ...]
+    text: str = ""
+    room: int = 0
+    scratch: str = ""
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +59,10 @@ class PassResults:
     avoided: int
     awaited: bool
     distinct: tuple[tuple[int, int], ...]
-    made: tuple[TriedVersion, ...]
+    made: tuple[Version, ...]
 
     @classmethod
-    def of(cls, prepared: Prepared, made: Sequence[TriedVersion] = ()) -> PassResults:
+    def of(cls, prepared: Prepared, made: Sequence[Version] = ()) -> PassResults:
         """The results for a module after the passes, with the versions tried so far."""
         found = prepared.rewritten
         return cls(prepared.differs, found.avoided, found.awaited, found.distinct, tuple(made))
@@ -133,13 +127,13 @@ def _name_attribute(kernel: str) -> str:
     return f'sym_name = "{kernel}"'
 
 
-def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVersion]:
+def versions(prepared: Prepared, tried: list[Version]) -> Iterator[Version]:
     """The versions of a module after the passes, in the order in which they are tried, and last the stock
     kernel. Each version that is taken from the iterator is appended to `tried`."""
 
-    def made(one: Attempt | None) -> TriedVersion:
-        version = None if one is None else Version(one.text, one.room, one.scratch, one.apart)
-        tried.append(TriedVersion(version, tuple(map(_conversion, prepared.conversions(one)))))
+    def made(one: Attempt | None) -> Version:
+        given = () if one is None else (one.text, one.room, one.scratch, one.apart)
+        tried.append(Version(tuple(map(_conversion, prepared.conversions(one))), *given))
         return tried[-1]
 
     if prepared.differs:
@@ -147,7 +141,7 @@ def versions(prepared: Prepared, tried: list[TriedVersion]) -> Iterator[TriedVer
     yield made(None)
 
 
-def reported(made: TriedVersion) -> tuple[ReportedConversion, ...]:
+def reported(made: Version) -> tuple[ReportedConversion, ...]:
     """The conversions of a version for a report: each with the line in the user's source."""
     return tuple(replace(found, location=user_line(found.location)) for found in made.conversions)
 

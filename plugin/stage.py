@@ -321,7 +321,7 @@ class LLIRStage:
             prepared = attempts.prepare(upstream, options, target)
         if prepared.differs and (after_ours := [one for one in self.options.passes if one.when == "after"]):
             self._run_passes(after_ours, prepared.module, src.context, record)
-        tried: list[known.TriedVersion] = []
+        tried: list[known.Version] = []
         versions = known.versions(prepared, tried)
         llir = self._first_that_fits(known.PassResults.of(prepared), versions, src, metadata, record)
         if entry is not None:
@@ -332,7 +332,7 @@ class LLIRStage:
     def _first_that_fits(
         self,
         outcome: known.PassResults,
-        versions: Iterator[known.TriedVersion],
+        versions: Iterator[known.Version],
         src: TritonModule,
         metadata: Metadata,
         record: CompileRecord,
@@ -347,17 +347,16 @@ class LLIRStage:
         record.avoided = outcome.avoided
         while True:
             with record.working("embed"):
-                made = next(versions, None)
-            if made is None:
-                raise known.Unfinished
-            record.conversions = known.reported(made)
-            version = made.version
-            if version is None and outcome.differs:
-                record.avoided = 0
-                record.conversions = tuple(found for found in record.conversions if found.own)
-            elif version is None and record.seen == 0:
-                record.outcome = Outcome.NOTHING_TO_DO
+                version = next(versions, None)
             if version is None:
+                raise known.Unfinished
+            record.conversions = known.reported(version)
+            if not version.text:
+                if outcome.differs:
+                    record.avoided = 0
+                    record.conversions = tuple(found for found in record.conversions if found.own)
+                elif record.seen == 0:
+                    record.outcome = Outcome.NOTHING_TO_DO
                 return None
             with record.working("to Triton"):
                 module = cast(TritonModule, libtriton.parse_triton(version.text, src.context))
