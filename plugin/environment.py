@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from triton_linear.report import Report
     from triton_linear.setting import Options
 
 VARIABLE = "TRITON_LINEAR"
@@ -188,21 +187,21 @@ def _turn_on() -> None:
     try:
         options = parse(text)
         if options is not None:
-            turn_on(options)
+            _install(options)
     except Exception as error:
         if isinstance(error, ImportError) and error.name == "triton":
             raise  # strict, on a Triton that this package does not work with
         _warn(f"{VARIABLE}={text}: {error}")
 
 
-def turn_on(options: Options, on_report: Callable[[Report], object] | None = None) -> None:
+def _install(options: Options) -> None:
     """Call `install`. If this package does not work with the installed Triton, warn (strict: raise)."""
     from triton_linear.dialect.triton_versions import UnsupportedTriton
 
     try:
         from triton_linear import hook
 
-        hook.install(**arguments(options), on_report=on_report)
+        hook.install(**arguments(options))
     except UnsupportedTriton as error:
         if options.strict:
             raise

@@ -13,6 +13,7 @@ import fcntl
 import json
 import logging
 import os
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any
 from triton_linear import __version__
 from triton_linear.dialect.records import dataclass
 from triton_linear.report import Outcome, Report, ReportWarning, publish
-from triton_linear.setting import Setting
+from triton_linear.setting import STDERR, Setting
 
 _log = logging.getLogger("triton_linear")
 _LONGEST = 150
@@ -64,8 +65,11 @@ class Outlets:
             _warn(f"kernel '{kernel}' cannot be written to {folder}: {error.strerror or error}")
 
     def _append(self, report: Report) -> None:
-        """Append the report to the file of the option `report`; if that fails, warn once for the setting."""
+        """Tell what the option `report` names of the report; if that fails, warn once for the setting."""
         if not (path := self.setting.options.report):
+            return
+        if path == STDERR:
+            print(report, file=sys.stderr, flush=True)
             return
         try:
             append(path, report)

@@ -24,6 +24,8 @@ from triton_linear.passes.user_passes import UserPass
 from triton_linear.report import Report
 
 FINGERPRINT = "triton_linear"
+STDERR: Final = "-"
+"""Stands for the standard error in place of a file of reports."""
 
 INTERNAL: Final = {"internal": True}
 """Metadata of options that users do not set."""
@@ -32,7 +34,7 @@ ASIDE: Final = {"aside": True}
 
 
 def _path(given: Any) -> str:
-    return os.path.abspath(given) if given else ""
+    return os.path.abspath(given) if given and given != STDERR else given or ""
 
 
 def _source(given: Any) -> str:
@@ -99,7 +101,8 @@ class Options:
     autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without it.
     passes: your own passes (`ttgir_pass`), or names of files that define some; they run before or after ours.
     gluon: patterns of the Gluon kernels whose layouts may be changed; "*" or True for all.
-    report: a file to which each compile appends its report as a line of JSON; "" for none.
+    report: a file to which each compile appends its report as a line of JSON; "-": each is printed to standard
+    error, as it is for people; "" for none.
     cache: keep the results of a compile on disk, and reuse them.
     wait: a first launch waits until the plugin has compiled the kernel. False: it runs stock Triton's, ours is
     compiled beside the program, and launches take turns until the faster kernel is known (`contests`).

@@ -21,12 +21,12 @@ It says, in tuples, for `rounds.Heard`:
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import functools
 import hashlib
 import os
 import re
+import runpy
 import signal
 import statistics
 import sys
@@ -38,7 +38,6 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from triton_linear import __main__ as runner
 from triton_linear import hook
 from triton_linear.decisions import NONE, Circumstances, ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
@@ -315,9 +314,10 @@ def main(connection: Connection) -> None:
     sys.argv = [plan.script, *plan.arguments]
     try:
         if plan.module:
-            runner._run_module(plan.script, argparse.ArgumentParser(prog="triton-linear"))
+            runpy.run_module(plan.script, run_name="__main__", alter_sys=True)
         else:
-            runner._run_file(os.path.abspath(plan.script))
+            sys.path[0] = os.path.dirname(os.path.abspath(plan.script))
+            runpy.run_path(plan.script, run_name="__main__")
     finally:
         child.tell("counts", dict(child.watch.counts))
 

@@ -24,10 +24,9 @@ from triton_linear.tools.measuring.rounds import Comparison, Heard, Launched, Me
 
 RATIOS = {"ours": 1.25, "free": 2.0}
 _AS_A_CHILD = """
-import sys
-from triton_linear import __main__
+import runpy, sys
 del sys.argv[0]
-__main__._run_file(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
