@@ -29,7 +29,7 @@ from triton_linear.examples import specs
 from triton_linear.examples.spec import KernelSpec, gpu_target
 from triton_linear.lowering.target.targets import target as target_by_name
 from triton_linear.tools.explain.records import Place
-from triton_linear.tools.support.backend import vendor_of
+from triton_linear.tools.support.backend import code_stages, vendor_of
 from triton_linear.tools.support.compile import compile_text
 from triton_linear.tools.support.console import show
 from triton_linear.tools.support.errors import Printer, fail, guarded
@@ -70,7 +70,7 @@ class Compiled:
 
 def compile_kernel(spec: KernelSpec, target: str) -> Compiled:
     """Compile a kernel by stock Triton and with this package's passes, and run the code of its conversions."""
-    kind = assembly_of(target)
+    kind = code_stages(target)[0]
     stock = triton.compile(spec.source(), target=gpu_target(target), options=dict(spec.options))
     compilation = compile_text(stock.asm["ttgir"], f"{spec.name}.ttgir", target, kind)
     ours = "".join(kernel.lowered.text(kind) for kernel in compilation.kernels)
@@ -83,12 +83,7 @@ def counts(assembly: str, target: str) -> tuple[int, ...]:
     >>> counts("@%p1 st.shared.b32 [%r1], %r2;\n  bar.sync 0;\n  ldmatrix.sync.x4.shared.b16 {%r3};", "cuda:90")
     (2, 0, 1)
     """
-    return tuple(len(pattern.findall(assembly)) for pattern in _PATTERNS[assembly_of(target)])
-
-
-def assembly_of(target: str) -> str:
-    """The stage of a target's assembly."""
-    return "ptx" if target.startswith("cuda") else "amdgcn"
+    return tuple(len(pattern.findall(assembly)) for pattern in _PATTERNS[code_stages(target)[0]])
 
 
 def row(checked: Checked) -> Sequence[str | Text]:
@@ -110,7 +105,7 @@ def row(checked: Checked) -> Sequence[str | Text]:
 
 def save(kernel: Compiled, folder: Path) -> None:
     """Write the PTX or AMDGCN of a kernel, and its TTGIR, to the target's folder."""
-    path = folder / kernel.target.replace(":", "-") / f"{kernel.name}.{assembly_of(kernel.target)}"
+    path = folder / kernel.target.replace(":", "-") / f"{kernel.name}.{code_stages(kernel.target)[0]}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".ttgir").write_text(kernel.ttgir)

@@ -28,6 +28,7 @@ from triton_linear.tools.explain.accesses import REDUCTIONS, bits_of
 from triton_linear.tools.explain.anchors import REASONS
 from triton_linear.tools.explain.collect import AS_IT_IS, explained_module
 from triton_linear.tools.explain.records import ConversionReport, ModuleReport, Place
+from triton_linear.tools.support.backend import code_stages
 from triton_linear.tools.support.compile import kernel_modules, kernels, place_of, read_module, set_target
 from triton_linear.tools.support.errors import Diagnostic, ToolError, captured_stderr, fail, parse_diagnostics
 from triton_linear.tools.support.inputs import empty_cache
@@ -99,8 +100,7 @@ def _compiled(module: Module, file: str, target: str, options: Options | None) -
     made, left = _assembled(text, file, target, options)
     passes = options.pipeline_for(name, gluon=False) if options is not None and not left else AS_IT_IS
     report, compilation = explained_module(text, file, target, passes)
-    assembly = made.asm["ptx" if target.startswith("cuda") else "amdgcn"]
-    binary = made.asm["cubin" if target.startswith("cuda") else "hsaco"]
+    assembly, binary = (made.asm[stage] for stage in code_stages(target))
     lines: dict[Place, LineFacts] = defaultdict(LineFacts)
     for place, layout in layouts(compilation.module):
         if layout.key not in [other.key for other in lines[place].layouts]:

@@ -15,7 +15,7 @@ from triton_linear.lowering.target.targets import Target, target
 from triton_linear.passes.framework.plans import STOCK
 from triton_linear.tools.doctor.command import Difference, Findings
 from triton_linear.tools.doctor.encodings import Cases, Oracle, Shape
-from triton_linear.tools.support.backend import lower, ttgir_of
+from triton_linear.tools.support.backend import code_stages, lower, ttgir_of
 from triton_linear.tools.support.compile import LOWERING, compile_text, to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.verify.command import check
@@ -112,8 +112,8 @@ def _bridge_difference(spec: KernelSpec, target: str) -> str | None:
 
 
 def _code_difference(spec: KernelSpec, target: str) -> str | None:
-    last = "ptx" if target.startswith("cuda") else "amdgcn"
-    checked = check(compile_text(str(_module(spec, target)), f"{spec.name}.ttgir", target, last))
+    text, last = str(_module(spec, target)), code_stages(target)[0]
+    checked = check(compile_text(text, f"{spec.name}.ttgir", target, last))
     return next((str(one) for one in checked if not one.ok), None)
 
 

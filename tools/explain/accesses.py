@@ -38,7 +38,7 @@ def _access(op: Operation, table: LayoutTable, target: Target) -> AccessReport:
         op.name,
         short_type(str(registers.type)),
         type_in_words(registers.type, table, memory.type),
-        short_memory(memory.type),
+        short_type(str(memory.type)),
         memory_in_words(memory.type),
         figures if isinstance(figures, AccessFigures) else None,
         figures if isinstance(figures, str) else "",
@@ -126,15 +126,6 @@ def spread(layout: LinearLayout, axis: int) -> dict[str, int]:
     {'register': 16, 'lane': 4, 'warp': 1, 'block': 1}
     """
     return {name: 1 << f2.rank([vector[axis] for vector in vectors]) for name, vectors in layout.bases}
-
-
-def short_memory(type_: Type) -> str:
-    """A buffer's shape, element type and kind of layout."""
-    described = memory_of(type_)
-    if described is None:
-        return str(type_)
-    shape, element, encoding = described
-    return f"{'x'.join(map(str, shape))}x{element} {encoding.removeprefix('#ttg.').partition('<')[0]}"
 
 
 def memory_in_words(type_: Type) -> str:

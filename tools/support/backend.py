@@ -47,6 +47,11 @@ def vendor_of(target: str, place: Place = NOWHERE) -> str:
     return "nvidia" if match["backend"] == "cuda" else "amd"
 
 
+def code_stages(target: str) -> tuple[str, str]:
+    """The stages of a target's assembly, as PTX, and of its binary."""
+    return STAGES[vendor_of(target)][-2:]
+
+
 def check_stage(stage: str, target: str, place: Place = NOWHERE) -> None:
     """Fail unless the backend of `target` has the stage; `place` is the place of the error."""
     stages = STAGES[vendor_of(target)]
@@ -57,14 +62,11 @@ def check_stage(stage: str, target: str, place: Place = NOWHERE) -> None:
 @functools.lru_cache
 def backend_for(target: str) -> Any:
     """Triton's compiler backend for a target; no device is queried."""
-    from triton.backends import backends
-    from triton.backends.compiler import GPUTarget
+    from triton.compiler.compiler import make_backend
 
-    vendor = vendor_of(target)
-    arch = target.partition(":")[2]
-    lanes = 32 if vendor == "nvidia" or int(arch[3:-2]) >= 10 else 64
-    gpu = GPUTarget("cuda", int(arch), lanes) if vendor == "nvidia" else GPUTarget("hip", arch, lanes)
-    return backends[vendor].compiler(gpu)
+    from triton_linear.examples.spec import gpu_target
+
+    return make_backend(gpu_target(target))
 
 
 @dataclass

@@ -31,12 +31,13 @@ def short_encoding(type_: str) -> str:
 
 
 def short_type(type_: str) -> str:
-    """A tensor type with its encoding shortened.
+    """The type of a tensor or of a buffer with its encoding shortened.
 
     >>> short_type("tensor<4x2xf32, #ttg.blocked<{order = [0, 1]}>>")
     '4x2xf32 blocked'
     """
-    return f"{type_.removeprefix('tensor<').partition(', #')[0]} {short_encoding(type_)}"
+    shape = type_.partition(", #")[0].removeprefix("tensor<").removeprefix("!ttg.memdesc<")
+    return f"{shape} {short_encoding(type_)}"
 
 
 def count(number: int, what: str, several: str = "") -> str:
