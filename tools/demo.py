@@ -35,8 +35,7 @@ from triton_linear.tools.support.console import show
 from triton_linear.tools.support.errors import Printer, fail, guarded
 from triton_linear.tools.support.inputs import empty_cache
 from triton_linear.tools.support.words import Figures, short_encoding, short_type
-from triton_linear.tools.verify.checked import Checked
-from triton_linear.tools.verify.command import check
+from triton_linear.tools.verify.command import Checked, check
 
 TARGETS = ("cuda:80", "cuda:90", "hip:gfx942")
 _KINDS = {"noop": "no-op", "stock": "left to Triton"}

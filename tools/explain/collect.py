@@ -32,8 +32,7 @@ from triton_linear.tools.support.compile import (
 from triton_linear.tools.support.errors import Diagnostic
 from triton_linear.tools.support.words import Figures, count, short_type
 from triton_linear.tools.verify import stock
-from triton_linear.tools.verify.checked import Checked
-from triton_linear.tools.verify.command import check
+from triton_linear.tools.verify.command import Checked, check
 
 AS_IT_IS = PipelineOptions(assign=False, reductions=False, lower=False)
 """The options of the passes for a kernel of stock Triton: they change nothing."""

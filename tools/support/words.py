@@ -95,8 +95,9 @@ def wavefronts_text(wavefronts: int, minimum: int) -> str:
 
 
 def findings(verdict: Verdict) -> str:
-    """The numbers of wrong registers and of races."""
-    return f"{verdict.wrong} wrong of {verdict.checked}, {count(len(verdict.races), 'race')}"
+    """What was counted, and the numbers of wrong registers and of races."""
+    races = count(len(verdict.races), "race")
+    return f"{Figures.of(verdict)}; {verdict.wrong} wrong of {verdict.checked}, {races}"
 
 
 def _spanned(layout: LinearLayout, dims: Sequence[str]) -> tuple[int, ...]:

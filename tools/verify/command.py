@@ -20,14 +20,13 @@ from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
 from triton_linear.lowering.plan.stubs import Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
-from triton_linear.passes.framework.plans import NOOP
+from triton_linear.passes.framework.plans import NOOP, DecidedConversion
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.tools.support.arguments import pipeline_options
 from triton_linear.tools.support.compile import DEFAULTS, Compilation, compile_text
 from triton_linear.tools.support.errors import Diagnostic, ToolError
 from triton_linear.tools.support.inputs import modules
-from triton_linear.tools.support.words import count, short_encoding, short_place, short_type
-from triton_linear.tools.verify.checked import Checked
+from triton_linear.tools.support.words import count, findings, short_encoding, short_place, short_type
 from triton_linear.tools.verify.stock import verify_stock
 
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
@@ -112,6 +111,32 @@ def _run(function: str, stub: Stub, target: Target) -> Verdict:
     except SimulationError as error:
         message = f"@{stub.symbol} ({stub.plan.summary()}) cannot be run: {error}"
         raise ToolError(Diagnostic("error", message)) from error
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A conversion whose code was run.
+
+    head: its place and types. plan: how it is lowered. verdict: None if no code was run, for the reason in
+    `plan`. proved: whether its plan is.
+    """
+
+    of: DecidedConversion
+    head: str
+    plan: str
+    verdict: Verdict | None
+    proved: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """True if the code is right and the plan is proved, or there is no code to run."""
+        return self.verdict is None or (self.verdict.ok and self.proved)
+
+    def __str__(self) -> str:
+        if self.verdict is None:
+            return f"{self.head}: {self.plan}"
+        proof = "proved" if self.proved else "not proved"
+        return f"{self.head}: {self.plan}; {findings(self.verdict)}, plan {proof}"
 
 
 def check(compilation: Compilation) -> list[Checked]:

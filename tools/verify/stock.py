@@ -26,7 +26,7 @@ from triton_linear.tools.support.backend import lower
 from triton_linear.tools.support.compile import read_module, set_target, to_triton
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.isolated import Isolation, Lost
-from triton_linear.tools.support.words import Figures, count, findings, short_encoding, short_place, short_type
+from triton_linear.tools.support.words import count, findings, short_encoding, short_place, short_type
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"
@@ -56,7 +56,7 @@ class Finding:
     def __str__(self) -> str:
         if self.verdict is None:
             return f"{self.status}: {self.detail}"
-        return f"{Figures.of(self.verdict)}; {findings(self.verdict)}"
+        return findings(self.verdict)
 
 
 def sink(value: str, type_: str, name: str) -> str:

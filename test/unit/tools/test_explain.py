@@ -34,8 +34,7 @@ from triton_linear.tools.support.compile import LOWERING, compile_text
 from triton_linear.tools.support.console import status_line
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.support.words import in_words
-from triton_linear.tools.verify.checked import Checked
-from triton_linear.tools.verify.command import check
+from triton_linear.tools.verify.command import Checked, check
 
 DATA = Path(__file__).parents[2] / "data" / "ttgir"
 MODULES = sorted(DATA.rglob("*.ttgir"))
