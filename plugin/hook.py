@@ -37,7 +37,7 @@ from triton_linear.report import Report
 from triton_linear.setting import FINGERPRINT, Given, Listener, Options, Setting, options_of, takes_options
 from triton_linear.state import State
 from triton_linear.unit_arguments import UnitArguments
-from triton_linear.wrapping import are_own, wrap_stages
+from triton_linear.wrapping import wrap_stages
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -397,7 +397,6 @@ class StagesHook:
     ) -> Any:
         if backend is None or stages is None:
             return self._key()
-        hook = self.before if are_own(backend, stages) else None
         result = self.before(backend, stages, options, language, capability) if self.before else None
         decision = _Decision.of(backend)
         if decision is not None:
@@ -409,7 +408,7 @@ class StagesHook:
             # `triton.compile` has already made its cache key, without our fingerprint.
             setting = None if _is_called_by(compiler.compile) else _state.current()
         if setting is not None:
-            wrap_stages(backend, stages, options, language, setting, hook)
+            wrap_stages(backend, stages, options, language, setting)
         return result
 
     def _key(self) -> tuple[str, str]:

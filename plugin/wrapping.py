@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triton_linear import fallback, garbage
 from triton_linear.decisions import ptxas_version
@@ -33,12 +32,8 @@ def wrap_stages(
     options: object,
     language: object,
     setting: Setting,
-    hook: Callable[[], object] | None = None,
 ) -> None:
-    """Wrap the stages of a compile. If that fails, leave them as they are and warn (strict: raise).
-
-    hook: another hook that was called before with the backend's own stages, and may have changed them.
-    """
+    """Wrap the stages of a compile. If that fails, leave them as they are and warn (strict: raise)."""
     if "llir" not in stages:
         return
     with (
@@ -46,22 +41,7 @@ def wrap_stages(
         garbage.held_back(),
     ):  # the first time, it imports
         name = target_name(backend, options)
-        others = _what_others_do(backend, stages, hook)
-        stages.update(_wrapped(stages, options, language, name, setting, others))
-
-
-def _what_others_do(backend: Backend, stages: Stages, hook: Callable[[], Any] | None) -> str | None:
-    """A key of how other hooks changed the stages: "" if they are the backend's own; else the key and hash that
-    `hook` gives Triton for its cache; None if it gives none."""
-    if are_own(backend, stages):
-        return ""
-    if hook is None:
-        return None
-    try:
-        key, digest = hook()
-    except Exception:  # Triton 3.6 never calls a hook without arguments, so it need not support that
-        return None
-    return f"{key} {digest}"
+        stages.update(_wrapped(stages, options, language, name, setting, own=are_own(backend, stages)))
 
 
 def _wrapped(
@@ -70,12 +50,11 @@ def _wrapped(
     language: object,
     target: str,
     setting: Setting,
-    others: str | None,
+    *,
+    own: bool,
 ) -> Stages:
-    """Our stages, which replace those of the same names.
-
-    others: the key of how other hooks changed the stages; None: it is not known, and nothing is kept on disk.
-    """
+    """Our stages, which replace those of the same names. own: the backend's own are all there; else nothing is
+    kept on disk of what ptxas does best."""
     from triton_linear.stage import LLIRStage
 
     stage = LLIRStage(stages["llir"], target, setting, gluon=getattr(language, "name", "") == GLUON)
@@ -108,10 +87,10 @@ def _wrapped(
 
     def how() -> str:
         asked = f"{stage.target(assembling=True)} {setting.options.register_thresholds}"
-        return f"{asked} {triton_versions.found()} {ptxas_version(target)} {options!r} {others}"
+        return f"{asked} {triton_versions.found()} {ptxas_version(target)} {options!r}"
 
-    def assembly(own: bool) -> Assembler:
-        if not own:
+    def assembly(ours: bool) -> Assembler:
+        if not ours:
             return Assembler(ptx, stock_cubin)
         return Assembler(
             ptx,
@@ -119,7 +98,7 @@ def _wrapped(
             gpu if is_ours() else None,
             fails=fails,
             again=lambda: stage.phase("assemble again"),
-            how=how if setting.options.cache and others is not None else None,
+            how=how if setting.options.cache and own else None,
             own_warps=getattr(options, "num_warps", None),
         )
 

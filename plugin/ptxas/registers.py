@@ -54,8 +54,8 @@ class KeptDirective:
 
 
 def entry_name(text: str, kernel: str, how: str, *facts: object) -> str:
-    """The name of the entry of a kernel. text: its PTX. how: the target with its thresholds, ptxas, its
-    options, and what other hooks do to the stages. facts: what else the directive depends on."""
+    """The name of the entry of a kernel. text: its PTX. how: the target with its thresholds, ptxas and its
+    options. facts: what else the directive depends on."""
     lines = text.partition(_DEBUG)[0].split("\n")
     bare = "\n".join([line for line in lines if not line.startswith(_LINES)])
     for called in _CALLED:

@@ -257,16 +257,12 @@ def pretend(monkeypatch: pytest.MonkeyPatch, stacks: dict[bytes, int]) -> list[b
     return asked
 
 
-def test_a_hook_need_not_say_what_it_does() -> None:
+def test_stages_are_the_backends_own_until_somebody_changes_one() -> None:
     backend: Any = make_backend(CUDA)
     stages: Any = {}
     backend.add_stages(stages, backend.parse_options({}), Language.TRITON)
     assert wrapping.are_own(backend, stages)
-    assert wrapping._what_others_do(backend, stages, None) == ""
-    changed = {**stages, "ptx": str}
-    for hook in (None, lambda: None, lambda backend: None):
-        assert wrapping._what_others_do(backend, changed, hook) is None
-    assert wrapping._what_others_do(backend, changed, lambda: ("a", "b")) == "a b"
+    assert not wrapping.are_own(backend, {**stages, "ptx": str})
 
 
 def test_what_spills_nothing_is_assembled_once(
