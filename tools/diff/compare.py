@@ -204,15 +204,12 @@ ACCESSES = ("tt.load", "tt.store", "tt.descriptor_load", "tt.descriptor_store")
 
 def narrower(a: LineFacts, b: LineFacts) -> tuple[str, ...]:
     """The accesses that both sides have, and for which fewer bytes lie in a row in a thread of B."""
-    least = [
-        {name: min(one.run for one in line.layouts if one.operation == name) for name in _accesses(line)}
-        for line in (a, b)
-    ]
+    least: list[dict[str, int]] = [{}, {}]
+    for found, line in zip(least, (a, b), strict=True):
+        for one in line.layouts:
+            if one.operation in ACCESSES:
+                found[one.operation] = min(one.run, found.get(one.operation, one.run))
     return tuple(name for name, run in least[1].items() if run < least[0].get(name, 0))
-
-
-def _accesses(line: LineFacts) -> Iterator[str]:
-    return (one.operation for one in line.layouts if one.operation in ACCESSES)
 
 
 CONDITIONS = ("registers", "spills", "shared", "occupancy", "width", "conversions", "clocks", "code")

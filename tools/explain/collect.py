@@ -58,13 +58,10 @@ def explained(
         report, compilation = explained_module(text, filename, target_name, options)
         if stock:
             other, _ = explained_module(text, filename, target_name, AS_IT_IS)
-            peaks = [replace(ours, stock=one.bytes) for ours, one in _both(report, other)]
+            both = zip(report.shared_memory, other.shared_memory, strict=True)
+            peaks = [replace(ours, stock=one.bytes) for ours, one in both]
             report = replace(report, stock=other.conversions, shared_memory=tuple(peaks))
     return replace(report, verdict=expected([*_clocks(compilation), *_counts(report)]))
-
-
-def _both(ours: ModuleReport, stock: ModuleReport) -> Iterator[tuple[SharedMemory, SharedMemory]]:
-    return zip(ours.shared_memory, stock.shared_memory, strict=True)
 
 
 def explained_module(

@@ -164,9 +164,9 @@ def plan_of(shown: Sequence[Subject], target: Target) -> tuple[str, ...]:
     if shown[0].notes:
         return shown[0].notes
     if len(shown) != 2 or shown[0].layout.out_dims != shown[1].layout.out_dims:
-        return ("",)
+        return ()
     if not all(is_distributed(subject.layout) for subject in shown):
-        return ("",)
+        return ()
     source, destination = shown
     element = element_type({8: "i8", 16: "f16", 32: "f32", 64: "f64"}.get(source.element_bits, "i1"))
     selection = select(source.layout, destination.layout, element, Situation.on(target))
