@@ -120,7 +120,7 @@ def prepare(
         return Prepared(module, target, PipelineOptions(), Rewritten(PipelineRun.of_nothing()), differs=False)
     found = rewrite(module, options, target, remarks=remarks)
     own = sum(not one.made for one in found.conversions)
-    folds = options.lower and not options.free and own != found.seen
+    folds = options.lower and own != found.seen
     differs = bool(found.stubs or found.changed or folds)
     return Prepared(module, target, options, found, differs)
 

@@ -21,7 +21,6 @@ class PipelineOptions:
     exact: keep results bit for bit equal to stock Triton's: nothing changes that could round differently.
     distinct: loads may move in front of what a kernel writes by another argument, where the module says so
     (`ll.early`): each launch has to be checked (`Writes.passed`).
-    free: for measuring: conversions of floats cost nothing and give garbage; no other pass runs.
     without: for measuring: the name of a pass to leave out.
     """
 
@@ -31,7 +30,6 @@ class PipelineOptions:
     scratch_limit: int | None = None
     exact: bool = False
     distinct: bool = True
-    free: bool = False
     without: str = ""
     layouts: bool = True
 
@@ -44,7 +42,7 @@ class PipelineOptions:
     def splits_reductions(self) -> bool:
         """True if reductions across warps are split."""
         wanted = self.reductions and self.without != "linear-split-reductions"
-        return wanted and self.lower and not self.free
+        return wanted and self.lower
 
     def keeping_layouts(self) -> PipelineOptions:
         """These options without the passes that change layouts or make tensors in other layouts: conversions

@@ -18,7 +18,6 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.writes import Pair, early
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
-from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
@@ -42,8 +41,6 @@ def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
 
     `target`: the GPU to plan for; None: the one that the module names.
     """
-    if options.free:
-        return [FreeConversions(), OutlineConversions()]
     limit, exact = options.scratch_limit, options.exact
     passes: list[Pass] = [AwaitOperands()]
     if options.splits_reductions:

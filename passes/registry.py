@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.contraction.contract import PermuteContraction
-from triton_linear.passes.conversions.free import FreeConversions
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.fixes.await_operands import AwaitOperands
@@ -21,7 +20,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-assign-layouts": AssignLayouts,
     "linear-await-operands": AwaitOperands,
     "linear-defer-reductions": DeferReductions,
-    "linear-free-conversions": FreeConversions,
     "linear-load-ahead": LoadAhead,
     "linear-load-early": LoadEarly,
     "linear-permute-contraction": PermuteContraction,

@@ -42,8 +42,6 @@ def screened(
     def has(*wanted: str) -> bool:
         return any(counts.get(name) for name in wanted)
 
-    if options.free:
-        return options if has(CONVERT) else None
     accesses = has(*names.LOCAL_ACCESSES)
     assigns = has(CONVERT) or (accesses and has(*_TURNS)) or (options.assign and has_short_rows())
     splits = has(names.REDUCE) and options.splits_reductions

@@ -46,18 +46,15 @@ class Outcome(Enum):
 
 NOOP = "noop"
 TRITON = "triton"
-FREE = "free"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedConversion:
     """One conversion: its source location, layouts, lowering, and a detail of that lowering.
 
-    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared"),
-    and `detail` is the plan's one-line summary. It is "triton" if no plan was found; `detail` is
-    then the reason. It is "noop" if nothing moves. It is "free" if the conversion was omitted to measure the
-    kernel without it: its result is garbage. Two kinds of conversions are not in the kernel that Triton made:
-    `partials` ones combine partial results of a reduction that was split; `made` ones come from chosen layouts.
+    `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared"), and `detail` is
+    the plan's one-line summary. It is "triton" if no plan was found; `detail` is then the reason. It is "noop"
+    if nothing moves. Two kinds of conversions are not in the kernel that Triton made: `partials` ones combine partial results of a reduction that was split; `made` ones come from chosen layouts.
     """
 
     location: str
@@ -76,7 +73,7 @@ class ReportedConversion:
     @property
     def ours(self) -> bool:
         """Whether the kernel runs code that this package emitted for it."""
-        return self.lowering not in (NOOP, TRITON, FREE)
+        return self.lowering not in (NOOP, TRITON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +81,8 @@ class Report:
     """One compile: what became of the kernel's conversions, and the seconds of each phase.
 
     `seen` counts the conversions before any pass. Of these, `ours` run code of this package, `noop` move
-    nothing, `folded` were removed, `avoided` are not needed with the chosen layouts, `free` were omitted for
-    measuring, and `kept` are lowered by Triton; the six add up to `seen`. `made` conversions come on top.
+    nothing, `folded` were removed, `avoided` are not needed with the chosen layouts, and `kept` are
+    lowered by Triton; the five add up to `seen`. `made` conversions come on top.
     `conversions` lists those of the compiled kernel. `seconds` of a phase exclude the phases inside it.
     `variant` is the variant chosen by measuring, if any (`triton_linear.variants`). `key` identifies the kernel
     among decisions; it is empty if no decisions were looked up. `passes` are the user passes that changed the
@@ -132,11 +129,6 @@ class Report:
         return _count(self.own, NOOP)
 
     @property
-    def free(self) -> int:
-        """Conversions omitted for measuring. If there are any, the kernel's results are garbage."""
-        return _count(self.own, FREE)
-
-    @property
     def folded(self) -> int:
         """The kernel's conversions that the passes removed without changing layouts."""
         converted = self.outcome is Outcome.CONVERTED
@@ -145,7 +137,7 @@ class Report:
     @property
     def kept(self) -> int:
         """The kernel's conversions that Triton lowers, whether `conversions` lists them or not."""
-        return self.seen - self.ours - self.noop - self.free - self.folded - self.avoided
+        return self.seen - self.ours - self.noop - self.folded - self.avoided
 
     @property
     def left(self) -> tuple[ReportedConversion, ...]:
@@ -157,7 +149,6 @@ class Report:
         if self.seen:
             counts += f": {self.ours} ours, {self.noop} no-op, {self.folded} folded, {self.avoided} avoided"
             counts += f", {self.kept} left"
-            counts += f", {self.free} FREE: the results are garbage" if self.free else ""
         if made := self.made:
             ours, noop, left = sum(c.ours for c in made), _count(made, NOOP), _count(made, TRITON)
             counts += f"; {len(made)} more that our passes made: {ours} ours, {noop} no-op, {left} left"

@@ -109,7 +109,6 @@ class Options:
 
     The other options are for measuring:
 
-    free: conversions of floats are omitted, so they cost nothing and give garbage.
     without: the name of a pass that does not run.
     thresholds: changes to thresholds of the GPU's policy, in the syntax that `targets.target` reads.
     register_thresholds: further changes, for what ptxas is told of registers alone: passes do not see them.
@@ -135,7 +134,6 @@ class Options:
     report: str = field(default="", metadata={**PATH, **ASIDE})
     cache: bool = field(default=True, metadata=ASIDE)
     wait: bool = False
-    free: bool = field(default=False, metadata=INTERNAL)
     without: str = field(default="", metadata=INTERNAL)
     thresholds: str = field(default="", metadata=INTERNAL)
     register_thresholds: str = field(default="", metadata=INTERNAL)
@@ -197,7 +195,7 @@ class Options:
     @property
     def changes_code(self) -> bool:
         """True if some pass may change a kernel; otherwise only registers are ours."""
-        return self.assign or self.lower or self.reductions or self.free or bool(self.passes)
+        return self.assign or self.lower or self.reductions or bool(self.passes)
 
     @property
     def undecided(self) -> bool:

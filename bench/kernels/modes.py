@@ -1,4 +1,4 @@
-"""The ways a kernel is compiled: stock Triton, the plugin, halves and variants of it, conversions for nothing.
+"""The ways a kernel is compiled: stock Triton, the plugin, halves and variants of it.
 
 Only `decided` follows decisions of `triton-linear tune`."""
 
@@ -25,6 +25,8 @@ LAYOUTS = "layouts"
 LOWER = "lower"
 ASSIGN = "assign"
 FREE = "free"
+"""Conversions of floats for nothing, and garbage for results: a mode of committed figures, which the plugin no
+longer has."""
 AGAIN = "again"
 """Stock once more, which shows the noise."""
 BOUND = "bound"
@@ -47,7 +49,6 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     LOWER: {"assign": False, "occupancy": False},
     ASSIGN: {"lower": False, "occupancy": False},
     EXACT: {"exact": True},
-    FREE: {"free": True, "occupancy": False},
 }
 """The options of the plugin in each mode that has it."""
 
@@ -98,7 +99,4 @@ def context(mode: str, strict: bool = False) -> AbstractContextManager[list[Repo
     if not available(mode):
         names = ", ".join(options)
         raise Unavailable(f"{mode}: triton-linear {triton_linear.__version__} has no option {names}")
-    if mode == FREE:
-        # No option for users. Strict, lest stock Triton be timed for it.
-        return hook.pinned(Options(strict=True, decisions=NONE, **options))
     return triton_linear.enabled(strict=strict, decisions=NONE, **options)

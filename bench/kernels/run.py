@@ -42,9 +42,8 @@ ALL = (
     modes.CONTEST,
     *modes.VARIED,
     *modes.WITHOUT,
-    modes.FREE,
 )
-DEFAULT = (modes.STOCK, modes.OURS, modes.FREE)
+DEFAULT = (modes.STOCK, modes.OURS)
 
 
 def measured(
@@ -52,29 +51,20 @@ def measured(
     wanted: Sequence[str],
     effort: Effort,
     ask: Callable[..., Any],
-    ask_free: Callable[..., Any] | None = None,
     configs: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The record of a case: `ask` measures modes in the process, `ask_free` (None: `ask`) those of garbage.
+    """The record of a case: `ask` measures modes in the process.
 
     configs: those of Inductor's kernels, where an earlier run is to say them.
     """
     record: dict[str, Any] = {"name": case.name, "group": case.group, "kind": case.kind, "modes": {}}
-    sound = [mode for mode in wanted if mode not in (modes.STOCK, modes.FREE)]
+    sound = [mode for mode in wanted if mode != modes.STOCK]
     if modes.OURS in sound:
         sound.append(modes.AGAIN)
     try:
         record |= ask(measure.run, case.name, sound, effort, configs)
     except Exception as error:
         record |= _one_by_one(case, sound, effort, ask, configs, Failed.of(error))
-    if modes.FREE in wanted and "error" not in record["modes"].get(modes.STOCK, {"error": ""}):
-        configs = record["modes"][modes.STOCK].get("configs", ())
-        try:
-            beside = (ask_free or ask)(measure.run, case.name, [modes.FREE], effort, configs)
-            record["modes"][modes.FREE] = beside["modes"][modes.FREE]
-            record["seconds"]["free"] = beside["seconds"]["all"]
-        except Exception as error:
-            record["modes"][modes.FREE] = Failed.of(error).facts()
     return record
 
 
@@ -122,25 +112,23 @@ def execute(options: argparse.Namespace) -> dict[str, Any]:
     turns, cold = (15, 0) if options.quick else (options.turns, COLD_TURNS)
     effort = Effort(turns, cold, options.pin, folder)
     configs = configs_of(options.configs)
-    child, apart = (Child(measure.start) for _ in range(2))
+    child = Child(measure.start)
     run = Run(lambda report: write(report, options.output), options.budget)
     try:
         made = {"modes": list(options.modes), "turns": turns, "pinned": options.pin}
         run.heading(heading(child.begin("kernels")) | made)
         for case in run.each(wanted):
             extra = (modes.UNPINNED,) if options.unpinned and case.kind == TORCH else ()
-            ask_free = apart.ask if options.apart else None
             of_case = configs.get(case.name, ())
-            record = measured(case, (*options.modes, *extra), effort, child.ask, ask_free, of_case)
+            record = measured(case, (*options.modes, *extra), effort, child.ask, of_case)
             run.add(record, total_line(record))
         for record in run.report["cases"]:
             if (middle(record, modes.OURS) or 1.0) < LOSS and options.repeat:
                 record["elsewhere"] = repeated(record, effort, options.repeat, child.ask)
                 run.save()
-        run.report["processes"] = child.starts + apart.starts
+        run.report["processes"] = child.starts
     finally:
         child.close()
-        apart.close()
     run.save()
     if folder:
         pack(Path(folder), options.dump)
@@ -220,7 +208,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     configs_help = "take Inductor's configurations from an earlier kernels.json"
     parser.add_argument("--configs", type=Path, metavar="JSON", help=configs_help)
     parser.add_argument("--unpinned", action="store_true", help="also ours with configurations chosen anew")
-    parser.add_argument("--apart", action="store_true", help="free in a process of its own, stock beside it")
     parser.add_argument("--dump", type=Path, metavar="DIR", help="TTGIR and PTX there, as one archive")
     return parser.dry("cuda:90").join().list().parse_args(argv)
 

@@ -17,7 +17,7 @@ from triton_linear.lowering.emit.elements import (
     width,
 )
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
-from triton_linear.lowering.emit.parts import HALF, WORD, Parts, parts_of
+from triton_linear.lowering.emit.parts import HALF, WORD, Parts
 from triton_linear.lowering.emit.shared import emit_exchange
 from triton_linear.lowering.emit.text import (
     SHARED,
@@ -28,8 +28,6 @@ from triton_linear.lowering.emit.words import WordWriter
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import stored_words
 from triton_linear.lowering.plan.plans import (
-    FreePlan,
-    FreeRegister,
     Plan,
     RegisterPlan,
     SharedPlan,
@@ -63,8 +61,6 @@ def emit_body(
 
     if isinstance(plan, RegisterPlan):
         values = [register(number) for number in plan.sources]
-    elif isinstance(plan, FreePlan):
-        values = _free(writer, plan, element.llvm, register, settler)
     else:
         together = target.vector_words if width(element.llvm) == HALF else 1
         words = _packing(writer, plan, element.llvm, register, settler, together)
@@ -130,53 +126,10 @@ def _through_words(
     return values
 
 
-def _free(
-    writer: FunctionWriter,
-    plan: FreePlan,
-    element: str,
-    register: Callable[[int], str],
-    settler: InstructionWriter | None,
-) -> list[str]:
-    """Write a stand-in for a conversion; return the values of the destination registers.
-
-    Registers that are not renamed are computed in words.
-    """
-    bits = width(element)
-    slots = min(max(1, 32 // bits), len(plan.registers))
-
-    def packed(registers: Sequence[int]) -> Parts:
-        return packed_words(writer, [register(index) for index in registers], element, settler)
-
-    @functools.cache
-    def made(group: tuple[FreeRegister, ...]) -> tuple[str, ...]:
-        if all(one == FreeRegister(one.sources[:1]) for one in group):
-            return tuple(register(one.sources[0]) for one in group)
-        # Registers of one word may have different numbers of sources; those with fewer repeat theirs.
-        longest = max(len(one.sources) for one in group)
-        word = packed([one.sources[0] for one in group])
-        for step in range(1, longest):
-            other = packed([one.sources[step % len(one.sources)] for one in group])
-            both = zip(word, other, strict=True)
-            word = parts_of(writer, [writer.binary("and", one.word, two.word) for one, two in both])
-        flipped = sum(one.flipped << bits * slot for slot, one in enumerate(group))
-        if flipped:
-            mask = writer.constant(_signed(flipped & 0xFFFFFFFF))
-            word = [*parts_of(writer, [writer.binary("xor", word[0].word, mask)]), *word[1:]]
-        return tuple(unpacked(writer, word, element, len(group)))
-
-    groups = (plan.registers[start : start + slots] for start in range(0, len(plan.registers), slots))
-    return [value for group in groups for value in made(group)]
-
-
 def structs(plan: Plan, element: ElementType) -> tuple[str, str]:
     """The types of the structs of source and destination registers, a field of the element's type each."""
     source, destination = plan.source_registers, plan.destination_registers
     return struct_type(element.llvm, source), struct_type(element.llvm, destination)
-
-
-def _signed(word: int) -> int:
-    """The signed value of an i32 with these bits."""
-    return word - (word >> 31 << 32)
 
 
 def emit(plan: Plan, element: ElementType, target: Target, symbol: str = "conversion") -> str:

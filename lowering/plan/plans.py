@@ -15,8 +15,8 @@ from triton_linear.lowering.target.lanes import work
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
 from triton_linear.lowering.target.targets import Target
 
-NOOP, FREE = "noop", "free"
-"""The kinds of plans that move nothing, and of plans that give garbage."""
+NOOP = "noop"
+"""The kind of plans that move nothing."""
 
 
 WIDEST_LOAD = 16
@@ -77,35 +77,6 @@ class RegisterPlan:
     def summary(self) -> str:
         """One line for people."""
         return "no-op" if self.kind == NOOP else f"registers: {len(self.sources)} renamed"
-
-
-@dataclass(frozen=True, slots=True)
-class FreeRegister:
-    """The bitwise `and` of some source registers, xor `flipped` if elements have a byte or more."""
-
-    sources: tuple[int, ...]
-    flipped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FreePlan:
-    """A stand-in for a conversion, to measure a kernel without its cost. The result is garbage."""
-
-    source_registers: int
-    registers: tuple[FreeRegister, ...]
-    kind: str = FREE
-    scratch_bytes: int = 0
-
-    @property
-    def destination_registers(self) -> int:
-        """Registers of the result."""
-        return len(self.registers)
-
-    def summary(self) -> str:
-        """One line for people."""
-        renamed = sum(register == FreeRegister(register.sources[:1]) for register in self.registers)
-        others = len(self.registers) - renamed
-        return f"free: {renamed} renamed" + (f", {others} made" if others else "") + "; the result is garbage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +260,7 @@ def meets_warps(plan: object) -> bool:
     return isinstance(plan, SharedPlan) and plan.scope != "warp"
 
 
-Plan = RegisterPlan | ShufflePlan | SharedPlan | FreePlan
+Plan = RegisterPlan | ShufflePlan | SharedPlan
 
 
 @dataclass(frozen=True, slots=True)

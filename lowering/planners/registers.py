@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.plans import RegisterPlan, Rejected
 from triton_linear.lowering.planners.conversion import Conversion, Reach
@@ -24,14 +22,3 @@ def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:
     columns = tuple(origin.register for origin in conv.register)
     sources = tuple(f2.multiply_vector(columns, r) for r in range(1 << len(columns)))
     return RegisterPlan(1 << len(conv.src.register), sources)
-
-
-def first_copies(columns: Sequence[int]) -> tuple[int, ...]:
-    """For each register of a thread, the first register that holds the same element.
-
-    >>> first_copies((1, 0, 2))
-    (0, 1, 0, 1, 4, 5, 4, 5)
-    """
-    first: dict[int, int] = {}
-    held = (f2.multiply_vector(columns, register) for register in range(1 << len(columns)))
-    return tuple(first.setdefault(element, register) for register, element in enumerate(held))

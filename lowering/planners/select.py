@@ -15,7 +15,6 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import (
     Cost,
-    FreePlan,
     Plan,
     RegisterPlan,
     Rejected,
@@ -118,7 +117,7 @@ def _ranked(
 
 def cost(plan: Plan, element: ElementType, target: Target, warps: int = 4) -> Cost:
     """The modelled cost of `plan`, with the latency of a CTA of `warps` warps."""
-    if isinstance(plan, RegisterPlan | FreePlan):
+    if isinstance(plan, RegisterPlan):
         return Cost()
     if isinstance(plan, ShufflePlan):
         return work_of_shuffles(plan, element, target).cost(target.costs, warps)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP, LinearLayout
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import FreePlan, Plan, RegisterPlan, SharedPlan, ShufflePlan
+from triton_linear.lowering.plan.plans import Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.prove.exchange import Threads, words_after_exchange
 from triton_linear.lowering.prove.functions import ThreadFunctions, Value
 from triton_linear.lowering.prove.words import Refuted, packed, run_words, words_at
@@ -102,8 +102,6 @@ def _destination_values(
     target: Target,
 ) -> list[Value | None]:
     """The values of the destination registers; `values`: of the source registers."""
-    if isinstance(plan, FreePlan):
-        raise Refuted("a plan of this kind gives garbage by design")
     if isinstance(plan, RegisterPlan):
         if plan.source_registers != len(values) or not all(0 <= r < len(values) for r in plan.sources):
             raise Refuted(f"registers are renamed that are not those of the source, which has {len(values)}")

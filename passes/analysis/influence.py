@@ -1,9 +1,6 @@
-"""The values that decide something in a kernel, and all values that these are computed from.
+"""The values whose bits decide something in a kernel, and all values that these are computed from.
 
-`deciding_values` are those that decide about control flow and accesses: addresses, masks, indices, conditions.
-All other values may hold anything: the kernel still makes the same accesses and terminates.
-
-`compared_values` are those whose bits decide. A sum that is rounded in another way differs in its last bit, and
+A sum that is rounded in another way differs in its last bit, and
 what is made of it by arithmetic differs as little. But where it is compared, becomes an integer or is exchanged
 atomically, another last bit may mean another branch, another token, another lock.
 """
@@ -19,15 +16,6 @@ from triton_linear.passes.analysis.flow import handed_on, passed_to, reached, te
 from triton_linear.passes.analysis.writes import Pointers, Writes
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import facts, named
-
-
-def deciding_values(ops: Sequence[Operation]) -> frozenset[Value]:
-    """The values that reach an address, a mask, an index, a condition or the bounds of a loop, or may do so.
-
-    Values are followed through loops, branches and memory on the chip. Arguments of calls, returned values, and
-    integers that unknown operations take count as well.
-    """
-    return frozenset(_influencing(ops, (value for op in ops for value in _deciding_operands(op))))
 
 
 def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Value]:
@@ -46,17 +34,15 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
     if chosen or any(op.name in names.BITCASTS and is_float(op.operands[0]) for op in ops):
         roots += [value for op in ops if op.name != names.ASSEMBLY for value in _deciding_operands(op)]
         roots += [value for op in ops if op.name == names.COMPARE for value in op.operands]
-    return frozenset(_influencing(ops, roots, through_global=True)) if roots else frozenset()
+    return frozenset(_influencing(ops, roots)) if roots else frozenset()
 
 
-def _influencing(
-    ops: Sequence[Operation], roots: Iterable[Value], *, through_global: bool = False
-) -> set[Value]:
+def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]:
     """`roots` and all values that they are computed from."""
     producers = producers_of(ops)
     pointers = Pointers(producers, captures=True)
     on_chip = list(_put_into_memory(ops))
-    stores = [op.operands[:2] for op in ops if op.name == names.STORE] if through_global else []
+    stores = [op.operands[:2] for op in ops if op.name == names.STORE]
     writes = Writes.of(ops) if stores else None
     memories: dict[Type, bool] = {}
 

@@ -13,9 +13,8 @@ from typing import Final
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import FREE, FreePlan, Plan, meets_warps
+from triton_linear.lowering.plan.plans import Plan, meets_warps
 from triton_linear.lowering.plan.stubs import Stub
-from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.situation import Situation
@@ -49,8 +48,6 @@ def stubs_of(ops: Iterable[Operation], target: Target, plans: Plans) -> dict[str
 
 def check(stub: Stub, target: Target) -> None:
     """Raise StubError unless the stub's plan is proved to give every element its places."""
-    if isinstance(stub.plan, FreePlan):  # gives garbage on purpose
-        return
     if reason := refuted(stub.plan, stub.source, stub.destination, stub.element, target):
         raise StubError(f"stubs: the plan '{stub.plan.kind}' of @{stub.symbol} is not proved: {reason}")
 
@@ -83,11 +80,7 @@ def _read(op: Operation, name: str, target: Target) -> Stub:
     situation = Situation.on(target, limit)
     destination = ll.layout_from_attribute(attributes[ll.DESTINATION])
     recorded = ll.plan_from_attribute(attributes[ll.PLAN]).kind
-    plan: Plan | None
-    if recorded == FREE:
-        plan = plan_free(source, destination)
-    else:
-        plan = select(source, destination, element, situation).plan
+    plan: Plan | None = select(source, destination, element, situation).plan
     if plan is None or plan.kind != recorded:
         # The pass that planned it may have known how many warps are resident, which decides between kinds.
         others = candidates(source, destination, element, situation)

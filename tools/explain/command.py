@@ -14,7 +14,7 @@ from triton_linear.tools.explain.records import ConversionReport, Measured, Modu
 from triton_linear.tools.explain.render import show
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.launches import digest
-from triton_linear.tools.measuring.rounds import FREE, Launched, MeasuringPlan
+from triton_linear.tools.measuring.rounds import Launched, MeasuringPlan
 from triton_linear.tools.support.arguments import Condition, pipeline_options
 from triton_linear.tools.support.console import present, status_line
 from triton_linear.tools.support.errors import Diagnostic, Printer, ToolError, fail
@@ -35,8 +35,6 @@ KNOWN = (
     "'shared conversions in loops > 0'; what is counted is "
     f"'conversions' ({', '.join(KINDS)} or all), 'scratch', {', '.join((*SUMS, *OTHERS, MEMORY))}"
 )
-NOISE = 0.005
-"""If free conversions save a smaller part of a kernel's time, no share is computed."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -103,14 +101,14 @@ def _is(one: ConversionReport, kind: str) -> bool:
 
 
 def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured, ...]]:
-    """Run a script on the GPU, in child processes, and time each of its kernels: with stock Triton, with this
-    package, and with conversions that cost nothing (passes/conversions/free.py).
+    """Run a script on the GPU, in child processes, and time each of its kernels: with stock Triton, and with
+    this package.
 
     Returns the times by the digest of the kernel's TTGIR, for the grid with the longest total time first. The
     output of the script is not shown. Fails if there is no GPU, or the script's exit status is not 0.
     """
     device = rounds.gpu_name("explain --measure")
-    plan = MeasuringPlan(os.path.abspath(script), arguments, modes=(OURS, FREE), decide=False)
+    plan = MeasuringPlan(os.path.abspath(script), arguments, modes=(OURS,), decide=False)
     launches, status = rounds.rounds(plan)
     if status:
         fail(f"the script ended with status {status} when its kernels were timed", script)
@@ -121,21 +119,11 @@ def measured(script: str, arguments: Sequence[str]) -> dict[str, tuple[Measured,
 
 
 def _record(launch: Launched, device: str) -> Measured:
-    """The record of a launch; if none of its conversions could be left out, their cost is not known."""
-    problems = dict(launch.problems)
-    if launch.comparison is None:
-        return Measured(device, launch.grid, launch.launches, None, None, None, None, problems)
-    ours, free = (None if one is None else one.ratio for one in map(launch.ratio, (OURS, FREE)))
-    moving = launch.comparison.kept
-    kept = [detail for detail in moving if detail]
-    if kept:
-        problems.setdefault(FREE, f"{len(kept)} of {len(moving)} conversions cannot be free: {kept[0]}")
-        free = None if len(kept) == len(moving) else free
-    share = None
-    if ours is not None and free is not None and 1 - 1 / free >= NOISE:
-        share = (1 - 1 / ours) / (1 - 1 / free)
-    microseconds = launch.comparison.microseconds
-    return Measured(device, launch.grid, launch.launches, microseconds, ours, free, share, problems)
+    """The record of a launch."""
+    found, ours = launch.comparison, launch.ratio(OURS)
+    microseconds = None if found is None else found.microseconds
+    ratio = None if ours is None else ours.ratio
+    return Measured(device, launch.grid, launch.launches, microseconds, ratio, dict(launch.problems))
 
 
 def with_times(report: ModuleReport, times: tuple[Measured, ...]) -> ModuleReport:

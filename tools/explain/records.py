@@ -171,10 +171,8 @@ class SharedMemory:
 class Measured:
     """The times of a kernel on one grid; None if a value is not known.
 
-    stock_microseconds: the median of a launch with stock Triton. stock_over_ours, stock_over_free: how many
-    times faster it is with this package, and with free conversions. share_taken: the part of the latter gain
-    that this package achieves. problems: by mode, why a value is not known, or which conversions are not
-    free.
+    stock_microseconds: the median of a launch with stock Triton. stock_over_ours: how many times
+    faster it is with this package. problems: by mode, why a value is not known.
     """
 
     device: str
@@ -182,8 +180,6 @@ class Measured:
     launches: int
     stock_microseconds: float | None
     stock_over_ours: float | None
-    stock_over_free: float | None
-    share_taken: float | None
     problems: Mapping[str, str]
 
 

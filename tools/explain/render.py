@@ -124,8 +124,6 @@ def times(report: Measured) -> RenderableType:
     known = (
         (report.stock_microseconds, "{:.1f} µs with stock Triton"),
         (report.stock_over_ours, "{:.3f} times as fast with ours"),
-        (report.stock_over_free, "{:.3f} times if conversions were free"),
-        (report.share_taken, "ours saves {:.0%} of that"),
     )
     parts = [text.format(value) for value, text in known if value is not None]
     parts += [f"{mode}: {problem}" for mode, problem in report.problems.items()]

@@ -3,10 +3,10 @@
 receives a `MeasuringPlan` there, and says what it finds at once, because a kernel can crash the process.
 
 The first launch of each kernel on each grid is measured, on copies of its arguments, right after the program's
-own launch. Each mode is compiled and run once, and its results are compared with stock Triton's; those of mode
-`free` are not. Modes with equal code count as one. They are timed alternately, with warm and with empty caches,
-in two phases: the first has all, and selects one; the second has the selected one, stock Triton and the plugin.
-Only the times of the second decide, because those of the first are biased in favour of the selected mode.
+own launch. Each mode is compiled and run once, and its results are compared with stock Triton's. Modes with
+equal code count as one. They are timed alternately, with warm and with empty caches, in two phases: the first
+has all, and selects one; the second has the selected one, stock Triton and the plugin. Only the times of the
+second decide, because those of the first are biased in favour of the selected mode.
 
 It says, in tuples, for `rounds.Heard`:
 
@@ -42,14 +42,13 @@ from triton_linear import hook
 from triton_linear.decisions import NONE, Circumstances, ptxas_version
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.report import FREE as LEFT_OUT
-from triton_linear.report import NOOP, Report
+from triton_linear.report import Report
 from triton_linear.setting import Options
 from triton_linear.tools.measuring import choose
 from triton_linear.tools.measuring.choose import Times
 from triton_linear.tools.measuring.launches import GpuClock, Launch, Watch, again, digest, side_by_side
 from triton_linear.tools.measuring.results import Copies, NoCopy, Results
-from triton_linear.tools.measuring.rounds import CONTEST, FREE, IDLE, Comparison, MeasuringPlan
+from triton_linear.tools.measuring.rounds import CONTEST, IDLE, Comparison, MeasuringPlan
 from triton_linear.variants import OURS, STOCK, variant
 
 FIRST = 0.5
@@ -73,7 +72,7 @@ class Field:
     copies: of its arguments. before: their contents. expected: stock Triton's results. runs: functions that
     launch the kernels that take part, by the first mode with that code, stock Triton's first. names: the modes
     with equal code, by its digest. exact: modes in `runs` with stock Triton's bits. kernel, target: those of
-    the kernel in decisions. kept: see `Comparison`.
+    the kernel in decisions.
     """
 
     launch: Launch
@@ -85,7 +84,6 @@ class Field:
     exact: set[str]
     kernel: str = ""
     target: str = ""
-    kept: tuple[str, ...] = ()
 
 
 class Child:
@@ -179,9 +177,6 @@ class Child:
         field.kernel, field.target = report.key, report.target
         if report.error is not None:
             raise LeftOut(f"stock Triton does it: {report.error}")
-        if name == FREE:
-            moving = [one for one in report.conversions if one.lowering != NOOP]
-            field.kept = tuple("" if one.lowering == LEFT_OUT else one.detail for one in moving)
         code = _code(kernel)
         names = field.names.setdefault(code, [])
         names.append(name)
@@ -190,7 +185,7 @@ class Child:
         self.tell("begin", launch.key, name, code)
         run = again(kernel, launch, field.copies.arguments)
         results = self._results(run, field.copies)
-        if name != FREE and (differs := results.difference(field.expected, field.before)):
+        if differs := results.difference(field.expected, field.before):
             raise LeftOut(f"results: {differs}")
         field.runs[name] = run
         if results.same(field.expected):
@@ -235,7 +230,6 @@ class Child:
             {name: choose.faster(STOCK, first, last[first]) for name, first in alike.items()},
             fastest,
             frozenset(name for name, first in alike.items() if first in field.exact),
-            field.kept,
         )
 
     def _synchronize(self) -> None:
@@ -258,14 +252,8 @@ def reason(error: Exception) -> str:
 
 
 def mode(name: str) -> AbstractContextManager[list[Report]]:
-    """Compile in mode `name`, that of a variant or `free`, in the block, in this thread; the list receives the
-    reports of the compiles. Decisions of `triton-linear tune` are ignored.
-
-    In mode `free` conversions cost nothing: the kernel computes garbage, and is for timing only. If it cannot
-    be compiled, an exception is raised, and it does not fall back to stock Triton.
-    """
-    if name == FREE:
-        return hook.pinned(Options(strict=True, free=True, occupancy=False, decisions=NONE, measured=True))
+    """Compile a variant in the block, in this thread; the list receives the reports of the compiles. Decisions
+    of `triton-linear tune` are ignored."""
     return hook.pinned(variant(name).of(Options(decisions=NONE, measured=True)))
 
 

@@ -28,8 +28,6 @@ CONTEST: Final = "contest"
 """Stands for the comparison of a launch as a whole where a mode is named."""
 IDLE: Final = "nothing to do"
 """The reason for no comparison if all variants are stock Triton's kernel."""
-FREE: Final = "free"
-"""The mode in which conversions cost nothing and compute garbage, beside those of `variants`."""
 CHILD = "triton_linear.tools.measuring.child"
 PATIENCE = 120.0
 """The time limit for compiling, running or timing a kernel, in seconds, after which its child is killed."""
@@ -77,7 +75,6 @@ class Comparison:
     circumstances: those for which a decision about it is valid. microseconds: the time of a launch in stock
     Triton. ratios: by mode, how many times faster it is than stock Triton; modes that took no part have none.
     fastest: the best for this launch alone. exact: the modes whose results are bit for bit stock Triton's.
-    kept: for each conversion that moves data in mode `free`, why it is not free, empty if it is.
     """
 
     circumstances: Circumstances
@@ -85,7 +82,6 @@ class Comparison:
     ratios: Mapping[str, Interval]
     fastest: str
     exact: frozenset[str] = frozenset()
-    kept: tuple[str, ...] = ()
 
 
 @dataclass

@@ -123,9 +123,7 @@ def _conditions(parser: argparse.ArgumentParser, holds: str) -> None:
 def _explain(parser: argparse.ArgumentParser) -> None:
     _modules(parser)
     flag(parser, "--stock", "say what stock Triton has on each line, and run its code")
-    flag(
-        parser, "--measure", "time the script's kernels with stock Triton, with ours and with free conversions"
-    )
+    flag(parser, "--measure", "time the script's kernels with stock Triton and with ours")
     _conditions(parser, "if it holds, as 'shared conversions in loops > 0'")
     add_pipeline_options(parser)
 

@@ -8,7 +8,6 @@
 // CHECK: Requires:
 // CHECK: Ensures:
 // CHECK: --linear-await-operands
-// CHECK: --linear-free-conversions
 // CHECK: --linear-select-lowering
 // CHECK: option target=...: GPU to plan for
 // CHECK: option scratch-limit=...:

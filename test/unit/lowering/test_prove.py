@@ -25,7 +25,6 @@ from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Plan, RegisterPlan, Rejected, SharedPlan, ShufflePlan
 from triton_linear.lowering.planners.conversion import Hardware, conversion
 from triton_linear.lowering.planners.exchange import exchange_plans
-from triton_linear.lowering.planners.free import plan_free
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.registers import plan_registers
 from triton_linear.lowering.planners.select import select
@@ -197,7 +196,6 @@ def test_the_place_is_named() -> None:
     assert refuted(wrong, src, dst, F32, CUDA) == (
         "destination register 0 of lane 16 of warp 0 gets element (24,) instead of (16,)"
     )
-    assert refuted(plan_free(src, dst), src, dst, F32, CUDA) is not None
     wider = replace(plan, source_registers=2)
     assert refuted(wider, src, dst, F32, CUDA) == "shuffle takes 2 registers, there are 1"
     assert "has 2 in each" in str(refuted(plan, src, dst, F16, CUDA))

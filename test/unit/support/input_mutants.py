@@ -63,7 +63,6 @@ _FLAGS_OF_SEEDS = (
     ("--linear-permute-contraction", "--linear-assign-layouts", "--linear-pipeline"),
     ("--linear-pipeline", "--emit=ttgir"),
     ("--linear-pipeline", "--emit=llvm"),
-    ("--linear-free-conversions", "--linear-outline-conversions", "--emit=ttgir"),
     ("--linear-select-lowering", "--verify-diagnostics"),
     ("--linear-outline-conversions", "--emit=llvm"),
     ("--linear-select-lowering", "--linear-outline-conversions"),

@@ -37,7 +37,7 @@ TARGETS = (
 )
 PASSES = _words(r"""
     linear-assign-layouts linear-select-lowering
-    linear-outline-conversions linear-free-conversions linear-permute-contraction
+    linear-outline-conversions linear-permute-contraction
     linear-await-operands
 """)
 UPSTREAM = _words(r"""

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,12 @@ from explain_support import SCHEMA, SCRIPT
 
 from triton_linear.decisions import Circumstances
 from triton_linear.tools import cli
-from triton_linear.tools.explain import command
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.choose import Interval
 from triton_linear.tools.measuring.launches import digest
-from triton_linear.tools.measuring.rounds import Comparison, Heard, Launched, MeasuringPlan
+from triton_linear.tools.measuring.rounds import Comparison, Heard, MeasuringPlan
 
-RATIOS = {"ours": 1.25, "free": 2.0}
+RATIOS = {"ours": 1.25}
 _AS_A_CHILD = """
 import runpy, sys
 del sys.argv[0]
@@ -30,10 +29,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def comparison(ratios: Mapping[str, float], kept: Sequence[str] = ()) -> Comparison:
+def comparison(ratios: Mapping[str, float]) -> Comparison:
     """The comparison of modes that are so many times as fast as stock Triton."""
     intervals = {name: Interval(ratio, ratio, ratio) for name, ratio in ratios.items()}
-    return Comparison(Circumstances(*"abcdef"), 10.0, intervals, "stock", kept=tuple(kept))
+    return Comparison(Circumstances(*"abcdef"), 10.0, intervals, "stock")
 
 
 def _child(status: int = 0, seen: bool = True, ratios: Mapping[str, float] = RATIOS, problem: str = "") -> Any:
@@ -49,7 +48,7 @@ def _child(status: int = 0, seen: bool = True, ratios: Mapping[str, float] = RAT
             key = digest(file.read_text())
             heard.hear(("seen", key, file.stem, (8, number + 1, 1), key))
             if problem:
-                heard.hear(("problem", key, "free", problem))
+                heard.hear(("problem", key, "ours", problem))
             heard.hear(("end", key, comparison(ratios)))
         heard.hear(("counts", dict.fromkeys(heard.launches, 3)))
         return status, ""
@@ -82,8 +81,6 @@ def test_times_are_those_of_the_kernel_explained(
         "launches": 3,
         "stock_microseconds": 10.0,
         "stock_over_ours": 1.25,
-        "stock_over_free": 2.0,
-        "share_taken": pytest.approx(0.4),
         "problems": {},
     }
 
@@ -91,30 +88,11 @@ def test_times_are_those_of_the_kernel_explained(
 def test_times_as_text(
     script: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rounds, "run_child", _child(ratios={"ours": 1.25}, problem="faulted"))
+    monkeypatch.setattr(rounds, "run_child", _child(ratios={}, problem="faulted"))
     assert cli.main(["explain", "--measure", str(script), "64"]) == 0
     out = capfd.readouterr().out
     assert "times of a launch, some GPU" in out
-    assert "8x1x1  3 launches: 10.0 µs with stock Triton, 1.250 times as fast with ours, free: faulted" in out
-
-
-@pytest.mark.parametrize(
-    ("kept", "free", "said"),
-    [
-        (("", ""), 2.0, {}),
-        (("", "it is an integer"), 2.0, {"free": "1 of 2 conversions cannot be free: it is an integer"}),
-        (("it is an integer",) * 2, None, {"free": "2 of 2 conversions cannot be free: it is an integer"}),
-    ],
-)
-def test_what_cannot_be_free_is_said(kept: Sequence[str], free: float | None, said: dict[str, str]) -> None:
-    launch = Launched("k", (8, 1, 1), launches=3, comparison=comparison(RATIOS, kept))
-    found = command._record(launch, "some GPU")
-    assert (found.stock_over_free, found.share_taken is None, found.problems) == (free, free is None, said)
-
-
-def test_what_is_noise_has_no_share() -> None:
-    launch = Launched("k", (8, 1, 1), comparison=comparison({"ours": 1.1, "free": 1.001}))
-    assert command._record(launch, "some GPU").share_taken is None
+    assert "8x1x1  3 launches: 10.0 µs with stock Triton, ours: faulted" in out
 
 
 def test_a_kernel_that_is_never_launched_has_no_times(

@@ -81,14 +81,14 @@ def test_short_kernels_are_launched_in_a_row_unless_they_must_not(in_a_row: bool
 def test_modes_compile_each_in_its_own_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     made: dict[str, str] = {}
-    for name in ("stock", "ours", "free"):
+    for name in ("stock", "ours", "lower"):
         with mode(name) as reports:
             made[name] = compile_kernel(row_sums, CUDA).asm["ptx"]
-        assert [report.free for report in reports] == {"stock": [], "ours": [0], "free": [1]}[name]
-    assert len(set(made.values())) == 3
+        assert len(reports) == (name != "stock")
+    assert len(set(made.values())) > 1
 
 
-@pytest.mark.parametrize("name", ["", "fast", "ours:1", "free:0"])
+@pytest.mark.parametrize("name", ["", "fast", "ours:1", "free"])
 def test_there_is_no_other_mode(name: str) -> None:
     with pytest.raises(ValueError, match="no variant"):
         mode(name)
@@ -185,14 +185,14 @@ def test_a_kernel_made_anew_is_launched_alike(launched: list[tuple[Any, ...]]) -
     watch = Watch(lambda launch: seen.append(launch) or (lambda: None))  # type: ignore[func-returns-value]
     watch.start()
     row_sums[(4,)](*arguments(), 32, 64)
-    free, reports = child.compiled(seen[0].kernel, "free")
-    assert [report.free for report in reports] == [1]
+    ours, reports = child.compiled(seen[0].kernel, "ours")
+    assert len(reports) == 1
     stock, reports = child.compiled(seen[0].kernel, "stock")
     assert reports == []
-    assert stock.hash == seen[0].kernel.hash != free.hash
-    assert stock.asm["ptx"] == seen[0].kernel.asm["ptx"] != free.asm["ptx"]
+    assert stock.hash == seen[0].kernel.hash != ours.hash
+    assert stock.asm["ptx"] == seen[0].kernel.asm["ptx"] != ours.asm["ptx"]
     with watch.aside():
-        again(free, seen[0], ("copy", "copy", 32, 64))()
+        again(ours, seen[0], ("copy", "copy", 32, 64))()
     first, second = launched
     assert first[:3] == second[:3] == (4, 1, 1)
     assert second[-4:] == ("copy", "copy", 32, 64)

@@ -13,8 +13,8 @@ from triton_linear.tools.cli import main
 from triton_linear.tools.measuring import rounds
 from triton_linear.tools.measuring.rounds import CONTEST, Comparison, Heard, MeasuringPlan
 
-PLAN = MeasuringPlan("script.py", [], modes=["ours", "free"])
-CODE = "code of free"
+PLAN = MeasuringPlan("script.py", [], modes=["ours", "lower"])
+CODE = "code of lower"
 COMPARISON = Comparison(Circumstances(*"abcdef"), 1.0, {}, "stock")
 
 
@@ -37,7 +37,7 @@ class Played:
             if (key, CONTEST) in plan.skip:
                 continue
             for mode in (CONTEST, *plan.modes):
-                code = CODE if mode == "free" else ""
+                code = CODE if mode == "lower" else ""
                 if {(key, mode), (key, code)} & plan.skip:
                     continue
                 heard.hear(("begin", key, mode, code))
@@ -57,7 +57,7 @@ CRASHED = -signal.SIGSEGV, "crashed with SIGSEGV"
     ("mode", "problem", "expected", "left_out"),
     [
         ("ours", "RuntimeError: an illegal memory access", "RuntimeError: an illegal memory access", "ours"),
-        ("free", "", "crashed with SIGSEGV", CODE),
+        ("lower", "", "crashed with SIGSEGV", CODE),
         (CONTEST, "", "crashed with SIGSEGV", CONTEST),
     ],
 )
@@ -99,7 +99,7 @@ connection = Connection(int(sys.argv[1]))
 connection.recv()
 connection.send(("seen", "a", "kernel", (1, 1, 1), ""))
 """
-BEGIN = 'connection.send(("begin", "a", "free", ""))\n'
+BEGIN = 'connection.send(("begin", "a", "lower", ""))\n'
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_how_a_child_ends(code: str, seconds: float, ended: tuple[int, str]) -> 
     command = (sys.executable, "-c", SAYING + code)
     assert rounds.run_child(plan, heard, False, command, patience=0.5) == ended
     assert list(heard.launches) == ["a"]
-    assert heard.under_way == (("a", "free", "") if BEGIN in code else None)
+    assert heard.under_way == (("a", "lower", "") if BEGIN in code else None)
 
 
 def test_the_child_becomes_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
