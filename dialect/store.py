@@ -25,7 +25,23 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from triton_linear.dialect.whole_files import write_whole
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, and its folder if there is none: a reader sees the old file or the whole new one.
+
+    Raises OSError if it cannot be written; nothing is left behind then.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{os.urandom(8).hex()}.{os.getpid()}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(data)
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise
+
 
 FOLDER = "triton_linear"
 """The store's folder in Triton's cache. Triton's own folders have digests as names."""

@@ -23,8 +23,7 @@ from typing import Final
 
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.sources import source_digest
-from triton_linear.dialect.store import decoded
-from triton_linear.dialect.whole_files import write_whole
+from triton_linear.dialect.store import decoded, write_whole
 
 TRIAL: Final = "TRITON_LINEAR_TRIAL"
 """The environment variable by which `doctor` makes its own processes accept the version that it tests."""

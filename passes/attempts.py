@@ -14,7 +14,7 @@ from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.emit.embed import embed
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import Stub
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.conversions.stubs import with_limit

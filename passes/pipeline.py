@@ -13,7 +13,7 @@ from dataclasses import field
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import Stub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.writes import Pair, early
 from triton_linear.passes.assignment.assign import AssignLayouts

@@ -291,8 +291,7 @@ def _specialised(job: Job, stage: Callable[..., Any], metadata: dict[str, Any]) 
     stage: Triton's own. metadata: gets what the stage adds, and under `SPECIALISED` the numbers of the strides
     among the arguments of a launch."""
     from triton_linear.dialect import bridge
-    from triton_linear.passes.reductions.same_bits import same_bits
-    from triton_linear.passes.reductions.strides import strides
+    from triton_linear.passes.reductions.strides import same_bits, strides
 
     def upstream(module: Any) -> Any:
         return bridge.to_upstream(module, bridge.upstream_context()).operation

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from triton_linear.dialect.store import write_whole
 from triton_linear.dialect.verdicts import folder
-from triton_linear.dialect.whole_files import write_whole
 
 NONE: Final = "none"
 FILE: Final = "decisions.jsonl"

@@ -92,7 +92,7 @@ def _dump(folder: Path, kernel: str, target: str, before: str, after: str) -> No
     """
     import hashlib
 
-    from triton_linear.dialect.whole_files import write_whole
+    from triton_linear.dialect.store import write_whole
 
     digest = hashlib.sha256(f"{target}\0{before}".encode()).hexdigest()[:12]
     for side, text in (("before", before), ("after", after)):

@@ -54,7 +54,8 @@ class ReportedConversion:
 
     `lowering` is the kind of the plan ("registers", "shuffle", "warp-shared", "cta-shared"), and `detail` is
     the plan's one-line summary. It is "triton" if no plan was found; `detail` is then the reason. It is "noop"
-    if nothing moves. Two kinds of conversions are not in the kernel that Triton made: `partials` ones combine partial results of a reduction that was split; `made` ones come from chosen layouts.
+    if nothing moves. Two kinds of conversions are not in the kernel that Triton made: `partials` ones combine
+    partial results of a reduction that was split; `made` ones come from chosen layouts.
     """
 
     location: str

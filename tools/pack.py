@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from triton_linear.decisions import DecisionFile, default_file, gpu_names, of_line
 from triton_linear.dialect.sources import source_digest
+from triton_linear.dialect.store import write_whole
 from triton_linear.dialect.triton_versions import found as installed
-from triton_linear.dialect.whole_files import write_whole
 from triton_linear.tools.decisions import put_later
 from triton_linear.tools.support.errors import fail
 

@@ -27,8 +27,7 @@ from triton_linear.lowering.emit.bodies import emit
 from triton_linear.lowering.emit.embed import embed
 from triton_linear.lowering.interpreter.verify import verify_conversion
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import NOOP, Plan
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import NOOP, Plan, Stub
 from triton_linear.lowering.planners import select as selection
 from triton_linear.lowering.target import targets
 from triton_linear.lowering.target.situation import Situation

@@ -38,11 +38,9 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.buffers import ALIGNED_BYTES, Buffers
-from triton_linear.lowering.emit.calls import Call, CallWriter, OwnBuffer
-from triton_linear.lowering.emit.partitions import Partition, partitions_of
+from triton_linear.lowering.emit.calls import Call, CallWriter, OwnBuffer, Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse
-from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import SharedPlan, Stub
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target

@@ -32,7 +32,6 @@ from triton_linear.lowering.interpreter import (
 )
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler, filled, refuse_promises, signed
-from triton_linear.lowering.interpreter.predicated import Predicated
 from triton_linear.lowering.interpreter.program import (
     Aggregate,
     Builder,
@@ -44,6 +43,30 @@ from triton_linear.lowering.interpreter.program import (
     scalar_mask,
     text_of,
 )
+
+
+class Predicated:
+    """Makes the threads with a false predicate inactive, within a `with` block."""
+
+    def __init__(self, machine: Machine, predicate: int | None) -> None:
+        self.memory, self.before = machine.memory, machine.memory.active
+        holds = np.ones(machine.threads, np.bool_)
+        if predicate is not None:
+            machine.refuse_undefined(predicate, "the predicate")
+            value = machine.values[predicate]
+            if (machine.executing(value) != machine.executing(value)[:1]).any():
+                raise SimulationError("the predicate depends on the data of the trial")
+            holds = np.broadcast_to(value[0] != 0, (machine.threads,))
+        self.threads = holds if self.before is None else holds & self.before
+        self.any_active, self.all_active = bool(self.threads.any()), bool(self.threads.all())
+
+    def __enter__(self) -> Predicated:
+        self.memory.active = None if self.all_active else self.threads
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.memory.active = self.before
+
 
 SINK: Final = "// sink "
 GIVEN: Final = "// given "

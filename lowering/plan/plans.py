@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import field
 
+from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.records import dataclass
+from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.target.lanes import work
 from triton_linear.lowering.target.steps import Pick, Shuffle, Step, Trade
-from triton_linear.lowering.target.targets import Target
+from triton_linear.lowering.target.targets import InstructionCosts, Target
 
 NOOP = "noop"
 """The kind of plans that move nothing."""
@@ -271,3 +273,68 @@ class Selection:
     plan: Plan | None
     cost: Cost
     rejected: tuple[Rejected, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one warp executes; a part is fractional if it is a mean or a bound.
+
+    shuffles, wavefronts: passes through the pipe of shuffles and shared memory. alu: selects, permutes and
+    other arithmetic. waits: how often shuffles, or selects alone,
+    are waited for. rounds: how often loads from shared memory are. accesses: stores and loads of a thread.
+    warp_barriers, barriers: those of a warp, and those of more.
+    """
+
+    shuffles: float = 0
+    alu: float = 0
+    wavefronts: float = 0
+    waits: int = 0
+    rounds: int = 0
+    accesses: float = 0
+    warp_barriers: int = 0
+    barriers: int = 0
+
+    def clocks(self, table: InstructionCosts) -> float:
+        """Clocks on a multiprocessor with enough other warps: of the pipes together, and of barriers."""
+        memory = self.wavefronts * table.wavefront + self.shuffles * table.shuffle
+        pipes = table.clocks(memory, self.alu)
+        return pipes + self.barriers * table.cta_barrier
+
+    def latency(self, table: InstructionCosts, warps: int) -> float:
+        """Clocks to the result, if a CTA of `warps` warps is alone on a multiprocessor.
+
+        Each of four warps has a scheduler of its own; all warps share the memory pipe.
+        """
+        moving = self.shuffles * max(table.lone_shuffle, warps * table.shuffle)
+        busy = table.alone * (moving + self.alu * table.lone_alu)
+        busy += table.alone * warps * self.wavefronts * table.wavefront
+        wait = table.shuffle_wait if self.shuffles else table.select_wait
+        busy += self.rounds * table.memory_wait + self.accesses * table.lone_access
+        return busy + self.barriers * table.barrier_wait + self.waits * wait
+
+    def cost(self, table: InstructionCosts, warps: int, scratch_bytes: int = 0) -> Cost:
+        """Both, with the counts of instructions."""
+        return Cost(
+            self.clocks(table),
+            self.latency(table, warps),
+            shuffles=int(self.shuffles),
+            alu=int(self.alu),
+            wavefronts=round(self.wavefronts + 0.499),
+            barriers=self.barriers + self.warp_barriers,
+            scratch_bytes=scratch_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """A conversion from one layout to another.
+
+    accumulators: the source may be accumulators in the registers that `wgmma` wrote.
+    """
+
+    symbol: str
+    source: LinearLayout
+    destination: LinearLayout
+    element: ElementType
+    plan: Plan
+    accumulators: bool = False

@@ -20,8 +20,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import Cost
-from triton_linear.lowering.plan.work import Work
+from triton_linear.lowering.plan.plans import Cost, Work
 from triton_linear.lowering.planners.conversion import Hardware, Reach, reach_between
 from triton_linear.lowering.target.lanes import SWAP, native_exchanges
 from triton_linear.lowering.target.phases import LOAD, STORE, WIDEST

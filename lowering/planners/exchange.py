@@ -19,9 +19,7 @@ from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
-from triton_linear.lowering.plan.plans import Access, MemorySide, SharedPlan
-from triton_linear.lowering.plan.work import Work
-from triton_linear.lowering.planners.fragments import Fragment, matrix_fragment
+from triton_linear.lowering.plan.plans import Access, MemorySide, SharedPlan, Work
 from triton_linear.lowering.planners.placement import (
     Exchange,
     ExchangeLimits,
@@ -31,7 +29,7 @@ from triton_linear.lowering.planners.placement import (
     shared_registers,
 )
 from triton_linear.lowering.planners.swizzle import Columns
-from triton_linear.lowering.planners.transposing import WORD, moves_words
+from triton_linear.lowering.planners.transposing import WORD, Fragment, matrix_fragment, moves_words
 from triton_linear.lowering.target.phases import LOAD, STORE
 from triton_linear.lowering.target.targets import Target
 

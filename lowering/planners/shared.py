@@ -19,8 +19,7 @@ from dataclasses import replace
 
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import Rejected, SharedPlan, ShufflePlan
-from triton_linear.lowering.plan.work import Work
+from triton_linear.lowering.plan.plans import Rejected, SharedPlan, ShufflePlan, Work
 from triton_linear.lowering.planners.conversion import (
     HARDWARE_DIMS,
     Conversion,

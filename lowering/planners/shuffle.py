@@ -16,9 +16,8 @@ from dataclasses import replace
 from triton_linear.dialect import f2
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import Rejected, ShufflePlan
+from triton_linear.lowering.plan.plans import Rejected, ShufflePlan, Work
 from triton_linear.lowering.plan.words import TooLong, WordBuilder
-from triton_linear.lowering.plan.work import Work
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, between
 from triton_linear.lowering.planners.phase import Blocks, entangled, phases
 from triton_linear.lowering.target.lanes import native_exchanges

@@ -25,12 +25,11 @@ from triton_linear.dialect.mlir_adapter import (
     text_of,
 )
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.effects import is_volatile
 from triton_linear.passes.analysis.flow import BOUNDS
 from triton_linear.passes.analysis.writes import Writes
 from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.operations.names import CONSTANT, CONVERT, FOR, LOAD, YIELD
-from triton_linear.passes.operations.table import named
+from triton_linear.passes.operations.table import is_volatile, named
 
 
 @dataclass

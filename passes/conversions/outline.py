@@ -10,8 +10,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, InsertionPoint, Operation, StringAttr, Type
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.plans import Plan
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import Plan, Stub
 from triton_linear.passes.analysis.accumulators import accumulators
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.conversions.stubs import STUB_PREFIX

@@ -13,8 +13,7 @@ from typing import Final
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import Plan, meets_warps
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import Plan, Stub, meets_warps
 from triton_linear.lowering.planners.select import candidates, select
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.situation import Situation

@@ -14,8 +14,7 @@ from dataclasses import field
 from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Operation, Type
 from triton_linear.dialect.records import dataclass
-from triton_linear.lowering.plan.plans import Plan, Selection
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import Plan, Selection, Stub
 
 NOOP, STOCK = "noop", "stock"
 """Kinds of conversions without emitted code: a no-op moves nothing; Triton lowers a stock one."""

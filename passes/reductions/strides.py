@@ -13,14 +13,14 @@ and more loads asynchronous. What else may follow from that, and is excluded her
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from triton_linear.dialect.mlir_adapter import Operation, Value, operations, producers_of
-from triton_linear.passes.analysis.effects import computes, is_volatile
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, operations, producers_of
 from triton_linear.passes.analysis.flow import is_kernel, reached
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import named
-from triton_linear.passes.reductions.held import Steps, copies_by_source, held_values
+from triton_linear.passes.operations.names import ASSEMBLY, ATOMIC, COMBINING
+from triton_linear.passes.operations.table import computes, is_volatile, named
+from triton_linear.passes.reductions.held import KeptBits, Steps, copies_by_source, held_values
 
 DOTS = ("dot", "dot_scaled", "mma", "mma_scaled")
 """How names of operations end that multiply matrices."""
@@ -129,3 +129,37 @@ class _Flow:
             return [*self._copies.get(value, ()), *results]
 
         return reached(values, following)
+
+
+_BY_THREAD = frozenset({"tt.atomic_cas", ATOMIC, ASSEMBLY})
+"""Operations that may give other values in other threads, or beside other elements."""
+
+
+def same_bits(one: Operation, other: Operation) -> bool:
+    """True if two modules give the same bits: what `held` says that bits depend on has the same layouts.
+
+    Requires: both compute the same values, element by element, but for the layouts that these have.
+    """
+    return list(_deciding(one)) == list(_deciding(other))
+
+
+def _deciding(module: Operation) -> Iterator[tuple[str, ...]]:
+    """The operations on whose layouts bits depend, in the order they are written, with the types of tensors."""
+    ops = operations(module)
+    kept = KeptBits.among(ops, exact=True)
+    for op in ops:
+        name = op.name
+        combines = name in COMBINING and kept.shows_order(op)
+        if combines or name in _BY_THREAD or name.endswith(DOTS):
+            # A dot adds in the order that its operands' layouts have in registers; in memory they have none.
+            yield name, *(str(value.type) for value in (*op.operands, *op.results) if _is_tensor(value))
+        for value in op.results:
+            if value in kept.held:
+                yield name, str(value.type)
+        for region in op.regions:
+            for block in region.blocks:
+                yield from (("argument", str(value.type)) for value in block.arguments if value in kept.held)
+
+
+def _is_tensor(value: Value) -> bool:
+    return isinstance(value.type, RankedTensorType)

@@ -6,10 +6,9 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import WARP, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation
 from triton_linear.lowering.plan.plans import meets_warps
-from triton_linear.passes.analysis.effects import computes, is_volatile
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import facts
+from triton_linear.passes.operations.table import computes, facts, is_volatile
 
 
 def lets_pass(op: Operation) -> bool:

@@ -20,7 +20,6 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.targets import Target
-from triton_linear.passes.analysis.effects import is_pure
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.flow import BOUNDS, reached
 from triton_linear.passes.analysis.registers import BESIDE, live_by_place
@@ -31,7 +30,7 @@ from triton_linear.passes.framework.building import create, made
 from triton_linear.passes.framework.layouts import words_of
 from triton_linear.passes.framework.planning import distinct_field, find_target, target_field, unfit, warps_of
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import named
+from triton_linear.passes.operations.table import is_pure, named
 from triton_linear.passes.scheduling import induction
 from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
 from triton_linear.passes.scheduling.induction import SEGMENTS, attributes_of, less

@@ -9,13 +9,12 @@ from typing import ClassVar
 
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.effects import computes
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.writes import Pair, Writes, mark_early
 from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.planning import distinct_field
 from triton_linear.passes.operations.names import LOAD, LOOPS
-from triton_linear.passes.operations.table import named
+from triton_linear.passes.operations.table import computes, named
 from triton_linear.passes.scheduling.exchanges import is_exchange, lets_pass
 
 

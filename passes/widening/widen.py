@@ -19,7 +19,6 @@ from triton_linear.dialect.mlir_adapter import (
 )
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
-from triton_linear.passes.analysis.effects import is_volatile
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.widths import VECTOR, Bit
@@ -29,6 +28,7 @@ from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS
 from triton_linear.passes.operations.names import AND, GLOBAL_ACCESSES, OR, RESHAPE
+from triton_linear.passes.operations.table import is_volatile
 from triton_linear.passes.widening import claims, flat, proof
 from triton_linear.passes.widening.claims import Widened
 

@@ -25,7 +25,7 @@ from triton_linear.dialect.mlir_adapter import (
     block_arguments,
     operations,
 )
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import Stub
 from triton_linear.lowering.target.limits import MOST_REGISTERS
 from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_by_name

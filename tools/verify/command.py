@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_linear.dialect.linear_layout import WARP
-from triton_linear.lowering.emit.calls import THREAD_NUMBER
+from triton_linear.lowering.emit.calls import THREAD_IN_PARTITION, THREAD_NUMBER
 from triton_linear.lowering.emit.machines import THREAD
-from triton_linear.lowering.emit.partitions import THREAD_IN_PARTITION
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.interpreter.verify import Verdict, verify_in_cluster
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import Stub
 from triton_linear.lowering.prove.plans import refuted
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.framework.plans import NOOP, DecidedConversion

@@ -13,7 +13,7 @@ from bench.fuzz.partitions import draw_partitions, examine_partitions, partition
 from bench.fuzz.program import Convert, Program
 from bench.fuzz.run import PARTITIONS, REGIONS, FuzzPlan, fuzz, units
 from bench.whole_kernels import LOWERING, LoweredKernel, lower_kernel
-from triton_linear.lowering.emit import machines, partitions
+from triton_linear.lowering.emit import calls, machines
 from triton_linear.lowering.interpreter.memory import SimulationError
 from triton_linear.lowering.target.targets import target
 from triton_linear.tools.support.errors import ToolError
@@ -112,13 +112,13 @@ def test_the_barrier_of_the_cta_in_a_partition_is_found(threads: bool) -> None:
 def test_the_number_of_the_thread_in_the_cta_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of the partition of 8 warps have numbers from 128 on; counted from the CTA's first one, they
     store where the threads of other warps should."""
-    monkeypatch.setattr(partitions.Partition, "write_thread", _absolute)
+    monkeypatch.setattr(calls.Partition, "write_thread", _absolute)
     totals = examine_partitions(SIDES, LANES, "sides.ttgir")
     assert totals.wrong
     assert all("region 3" in failure.message for failure in totals.failures)
 
 
-def _absolute(self: partitions.Partition, lines: partitions.FunctionWriter, lanes: int, encoding: str) -> None:
+def _absolute(self: calls.Partition, lines: calls.FunctionWriter, lanes: int, encoding: str) -> None:
     asm = f'llvm.inline_asm asm_dialect = att "{machines.THREAD}", "=r" : () -> i32'
     lines.define(self.thread, asm)
 

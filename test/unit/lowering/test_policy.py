@@ -37,7 +37,6 @@ ELSEWHERE = {
     "analysis/axis_hints.py": {"MOST"},
     "analysis/flow.py": {"BOUNDS"},
     "analysis/global_memory.py": {"LEAST_LINE_BYTES", "SECTOR"},
-    "analysis/effects.py": {"_UNCACHED"},
     "analysis/influence.py": {"_EXCHANGE"},
     "analysis/registers.py": {"BESIDE", "_PREDICATE", "_WORD"},
     "analysis/residency.py": {"_WARP_GROUP"},

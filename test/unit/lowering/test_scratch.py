@@ -15,8 +15,8 @@ from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.emit import scratch
 from triton_linear.lowering.emit.bodies import emit_body, structs
+from triton_linear.lowering.emit.calls import Partition, partitions_of
 from triton_linear.lowering.emit.machines import MACHINES
-from triton_linear.lowering.emit.partitions import Partition, partitions_of
 from triton_linear.lowering.emit.scratch import Home, ScratchUse, alternate, shortest
 from triton_linear.lowering.emit.text import SHARED, FunctionWriter
 from triton_linear.lowering.interpreter.function import simulate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triton_linear.lowering.plan.work import Work
+from triton_linear.lowering.plan.plans import Work
 from triton_linear.lowering.target.targets import target
 
 TABLE = target("cuda:90").costs

@@ -28,8 +28,8 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 46_867),
-    "lines of tests": (lambda: lines("test"), 41_563),
+    "lines of source": (lambda: lines(*SOURCE), 46_500),
+    "lines of tests": (lambda: lines("test"), 41_380),
     "words of documents": (words, 28_337),
     "fields of Policy": (lambda: len(thresholds()), 16),
 }

@@ -6,8 +6,8 @@ MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1]
 
 
 WITHIN_WARPS = (
-    "#ttg.linear<{register = [[1, 0], [2, 0], [0, 8], [0, 16], [0, 32]], "
-    "lane = [[4, 0], [8, 0], [0, 2], [0, 4], [0, 1]], warp = [[16, 0], [32, 0]], block = []}>"
+    "#ttg.linear<{register = [[0, 1], [8, 0], [0, 2], [0, 16], [0, 32]], "
+    "lane = [[0, 8], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], block = []}>"
 )
 
 

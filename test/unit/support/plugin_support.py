@@ -97,7 +97,7 @@ def fake_prepare(module: Any, options: Any, target: Any, *, seen: int | None = N
     """The module as it is, said to hold one conversion of ours."""
     from triton_linear.dialect.linear_layout import LinearLayout
     from triton_linear.lowering.plan.element import element_type
-    from triton_linear.lowering.plan.stubs import Stub
+    from triton_linear.lowering.plan.plans import Stub
     from triton_linear.passes import attempts
     from triton_linear.passes.framework.plans import DecidedConversion
     from triton_linear.passes.framework.run import PipelineRun

@@ -217,7 +217,7 @@ def test_only_calls_that_take_accumulators_have_such_stubs() -> None:
 
 def test_what_comes_by_way_of_another_conversion_is_an_accumulator_too() -> None:
     """The first one renames registers, and its result is another value once it is outlined."""
-    renamed = WITHIN_WARPS.replace("[[1, 0], [2, 0], ", "[[2, 0], [1, 0], ")
+    renamed = WITHIN_WARPS.replace("[[0, 1], [8, 0], ", "[[8, 0], [0, 1], ")
     middle = f"tensor<64x64xf32, {renamed}>"
     first = f"%first = ttg.convert_layout %next : {ACC} -> {MOVED}"
     text = kernel(f"{first}\n      %second = ttg.convert_layout %first : {MOVED} -> {middle}")

@@ -15,8 +15,8 @@ from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.options import PipelineOptions
 
 B = (
-    "#ttg.linear<{register = [[0, 1], [0, 2], [4, 0], [8, 0]], "
-    "lane = [[0, 4], [0, 8], [0, 16], [1, 0], [2, 0]], warp = [[16, 0], [32, 0]], block = []}>"
+    "#ttg.linear<{register = [[0, 2], [0, 4], [0, 16], [0, 1]], "
+    "lane = [[8, 0], [0, 8], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], block = []}>"
 )
 K, V = "!ttg.memdesc<64x64xf16, #sk, #smem>", "!ttg.memdesc<64x32xf16, #sv, #smem>"
 H = "tensor<64x32xf32, #mma>"

@@ -10,8 +10,7 @@ from triton_linear.dialect import bridge
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.plan.element import element_type
-from triton_linear.lowering.plan.plans import SharedPlan
-from triton_linear.lowering.plan.stubs import Stub
+from triton_linear.lowering.plan.plans import SharedPlan, Stub
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target

@@ -23,8 +23,7 @@ from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.operations.arithmetic import ARITHMETIC
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions import defer
-from triton_linear.passes.reductions.cut import cut
-from triton_linear.passes.reductions.defer import DeferReductions, identity
+from triton_linear.passes.reductions.defer import DeferReductions, cut, identity
 
 COLUMNS = ROWS.replace("[1, 4]", "[4, 1]", 1).replace("order = [1, 0]", "order = [0, 1]")
 EIGHT = LINE.replace("[1]", "[8]", 1)

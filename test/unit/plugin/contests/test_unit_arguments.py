@@ -21,8 +21,7 @@ from triton_linear import contest_job
 from triton_linear.contests.launches import LaunchContest
 from triton_linear.decisions import NO_DECISIONS, NONE
 from triton_linear.dialect import bridge
-from triton_linear.passes.reductions.same_bits import same_bits
-from triton_linear.passes.reductions.strides import strides
+from triton_linear.passes.reductions.strides import same_bits, strides
 from triton_linear.setting import Options, Setting
 from triton_linear.unit_arguments import NO_UNITS, UnitArguments, are_units, units_of, with_units
 
