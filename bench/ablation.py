@@ -44,7 +44,6 @@ from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.plan import AssignmentPrice, assign
 from triton_linear.passes.attempts import prepare
-from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import unfit
 from triton_linear.passes.framework.run import run_passes
@@ -64,7 +63,7 @@ _TARGET = re.compile(r'ttg\.target"? = "([^"]+)"')
 _FOREIGN = 60
 _NAMED = 3
 STOCK = "as it is"
-_PRICED = (PermuteContraction, AssignLayouts, SplitReductions)
+_PRICED = (AssignLayouts, SplitReductions)
 """The passes behind which the model prices a module."""
 
 

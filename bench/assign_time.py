@@ -1,6 +1,6 @@
 """How long layouts take to be assigned, against the stock compile of the same kernel.
 
-Timed are the passes that `assign` turns on, `linear-permute-contraction` and `linear-assign-layouts`.
+Timed is the pass that `assign` turns on, `linear-assign-layouts`.
 
 Everything happens in one process, after one compile and one run of the pass that pay for imports. The stock
 compile goes from the TritonGPU module to the binary, ptxas included; where the module is a kernel of
@@ -36,7 +36,6 @@ from triton_linear.dialect import bridge, ll
 from triton_linear.examples.spec import gpu_target
 from triton_linear.lowering.target import targets
 from triton_linear.passes.assignment.assign import AssignLayouts
-from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.framework.run import run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
@@ -72,12 +71,12 @@ def compile_seconds(path: Path, target: str) -> float:
 
 
 def pass_seconds(text: str) -> tuple[float, bool]:
-    """Seconds of the passes alone, and whether they changed the module."""
+    """Seconds of the pass alone, and whether it changed the module."""
     module = bridge.text_to_upstream(text, bridge.upstream_context())
-    outcome = run_passes(module, [PermuteContraction(), AssignLayouts()], remarks=False)  # as in a compile
+    outcome = run_passes(module, [AssignLayouts()], remarks=False)  # as in a compile
     if not outcome.succeeded:
         raise RuntimeError("\n".join(map(str, outcome.diagnostics)))
-    changed = any(mark in module.operation.attributes for mark in (ll.ASSIGNED, ll.PERMUTED))
+    changed = ll.ASSIGNED in module.operation.attributes
     return sum(dict(outcome.seconds).values()), changed
 
 

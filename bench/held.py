@@ -41,7 +41,7 @@ def _shows_none(kept: held.KeptBits, op: Any) -> bool:
 REASONS: Mapping[str, tuple[tuple[Any, str, Callable[..., Any]], ...]] = {
     "sums of two products": ((held, "_adds_two", lambda op, products: False),),
     "products on their way to a sum, sums of two included": ((held, "held_values", _nothing),),
-    "the order of reductions and dots": ((held.KeptBits, "shows_order", _shows_none),),
+    "the order of reductions": ((held.KeptBits, "shows_order", _shows_none),),
 }
 """What is replaced to put a reason aside."""
 

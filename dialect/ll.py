@@ -51,7 +51,6 @@ ELEMENT = "ll.element"
 SCRATCH_LIMIT = "ll.scratch_limit"
 ACCUMULATORS = "ll.accumulators"
 ASSIGNED = "ll.assigned"
-PERMUTED = "ll.permuted"
 WIDENED = "ll.widened"
 EARLY = "ll.early"
 AWAITED = "ll.awaited"
@@ -60,7 +59,7 @@ DEFERRED = "ll.deferred"
 PARTIALS = "ll.partials"
 OWN = "ll.own"
 
-CHANGES = (AWAITED, ASSIGNED, PERMUTED, DEFERRED, SPLIT, WIDENED, EARLY)
+CHANGES = (AWAITED, ASSIGNED, DEFERRED, SPLIT, WIDENED, EARLY)
 """Attributes that passes leave on a module if they change more than its conversions."""
 
 DEFINITION = """

@@ -17,7 +17,6 @@ from triton_linear.lowering.plan.plans import Stub
 from triton_linear.lowering.target.targets import Target
 from triton_linear.passes.analysis.writes import Pair, early
 from triton_linear.passes.assignment.assign import AssignLayouts
-from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
@@ -45,8 +44,6 @@ def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
     passes: list[Pass] = [AwaitOperands()]
     if options.splits_reductions:
         passes.append(DeferReductions(exact))
-    if options.chooses_layouts and not exact:  # it changes the order in which a dot adds its products
-        passes.append(PermuteContraction(target, limit))
     if options.chooses_layouts:
         passes.append(
             AssignLayouts(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from triton_linear.passes.assignment.assign import AssignLayouts
-from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.fixes.await_operands import AwaitOperands
@@ -22,7 +21,6 @@ PASSES: Mapping[str, type[Pass]] = {
     "linear-defer-reductions": DeferReductions,
     "linear-load-ahead": LoadAhead,
     "linear-load-early": LoadEarly,
-    "linear-permute-contraction": PermuteContraction,
     "linear-select-lowering": SelectLowering,
     "linear-outline-conversions": OutlineConversions,
     "linear-split-reductions": SplitReductions,

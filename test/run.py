@@ -29,7 +29,6 @@ CHECKED_UNITS = (
     "test/unit/passes/analysis/test_addressing.py",
     "test/unit/passes/assignment/test_assign_decisions.py",
     "test/unit/passes/assignment/test_solve.py",
-    "test/unit/passes/contraction/test_order.py",
     "test/unit/passes/reductions/test_split_reductions.py",
     "test/unit/passes/reductions/test_reductions_proof.py",
     "test/unit/passes/analysis/test_widths.py",

@@ -53,7 +53,6 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 """The options of the plugin in each mode that has it."""
 
 PASSES = (
-    "permute-contraction",
     "split-reductions",
     "widen-accesses",
     "defer-reductions",

@@ -40,7 +40,7 @@ from triton_linear.passes.reductions.region import commutes, is_order_free, roun
 HELD = "where it is lowered decides about bits of what is added to it, and these are to stay"
 """Why an operation that takes or gives a held value is left to Triton."""
 UNORDERED_BITS = "in another order it would give other bits, and these are to stay"
-"""Why a reduction or dot whose order shows stays as it is."""
+"""Why a reduction whose order shows stays as it is."""
 
 Steps = Mapping[Value, Sequence[Value]]
 

@@ -22,7 +22,6 @@ from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.widths import VECTOR, Bit
-from triton_linear.passes.contraction.accesses import VECTORS, access_of, operands_of
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
@@ -30,6 +29,7 @@ from triton_linear.passes.framework.planning import NUM_WARPS
 from triton_linear.passes.operations.names import AND, GLOBAL_ACCESSES, OR, RESHAPE
 from triton_linear.passes.operations.table import is_volatile
 from triton_linear.passes.widening import claims, flat, proof
+from triton_linear.passes.widening.accesses import VECTORS, access_of, operands_of
 from triton_linear.passes.widening.claims import Widened
 
 _BITWISE = frozenset({AND, OR, "arith.xori"})

@@ -211,7 +211,7 @@ def _assignment(compilation: Compilation, before: int) -> tuple[str, ...]:
     """The effects of layout assignment, and which loads of loops begin earlier, from remarks of the passes."""
     lines, ahead = [], []
     for remark in compilation.remarks:
-        if remark.message.startswith(("layouts ", "the contraction")):
+        if remark.message.startswith("layouts "):
             lines.append(remark.message.partition(" (a clock outside")[0])
         if _ASSIGNED.match(remark.message):
             lines += [f"  {_line(note)}{note.message}" for note in remark.notes]

@@ -21,7 +21,7 @@ def test_a_module_becomes_the_same_wherever_it_lies(tmp_path: Path) -> None:
     (one, made), (other, again) = map(replay.examined, (MODULE, copy))
     assert one == other and made == again
     assert made["default"]["code"] != replay.STOCK and len(made["default"]["clocks"]) == 2
-    assert "linear-assign-layouts" in made["passes"] and "linear-permute-contraction" not in made["passes"]
+    assert "linear-assign-layouts" in made["passes"] and "linear-await-operands" not in made["passes"]
 
 
 def test_another_code_is_named_with_its_clocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ FEWER = {
     "chained_division": {"divisions": 0.05, "PTX lines": 0.2, "shared loads": 0.1},
     "divided_places": {"shared stores": 0.5, "PTX lines": 0.95},
     "reduced_then_stored": {"shared stores": 0.5, "barriers": 0.5},
-    "attention_bytes": {"shared stores": 0.6, "shuffles": 0.6},
+    "attention_bytes": {"shared stores": 0.6},
     "block_scaled": {"shared stores": 1.0, "barriers": 1.0},
     "scaled_rows": {"shared loads": 0.0, "shared stores": 0.0, "barriers": 0.0, "registers": 0.7},
     "embedding_sum": {"shared stores": 0.2, "barriers": 0.5},

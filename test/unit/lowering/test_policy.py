@@ -21,7 +21,6 @@ ROOMS = (
     "passes/assignment",
     "passes/analysis",
     "passes/reductions",
-    "passes/contraction",
     "passes/widening",
     "passes/conversions",
     "lowering/planners",

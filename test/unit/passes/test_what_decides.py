@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from assign_support import path_of
 from exact_support import DEFAULT, after
-from module_equivalence import upstream
 from reductions_support import Array, named, parsed, patterns
 
 from bench.whole_kernels import lower_kernel, registers_of, sink
@@ -15,7 +13,6 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.encodings import layout_of
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.interpreter.verify import held_elements
-from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.operations.names import REDUCE
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.reductions.defer import DeferReductions
@@ -265,22 +262,3 @@ def test_a_sum_that_decides_is_neither_taken_apart_nor_moved_behind_its_loop() -
         for decides in (False, True):
             root = after(parsed(text.replace("BODY", f"{body}\n    {end if decides else ''}")), step)
             assert (mark in root.operation.attributes) != decides
-
-
-def test_a_dot_that_decides_keeps_the_order_of_its_products() -> None:
-    text = path_of("attention_fp8").read_text()
-    assert ll.PERMUTED in after(upstream(text), PermuteContraction()).operation.attributes
-    lines = text.splitlines()
-    number, line = [
-        (n, line) for n, line in enumerate(lines) if "tt.dot " in line or "warp_group_dot " in line
-    ][-1]
-    value, type_ = line.split("=")[0].strip(), line.rsplit("->", 1)[1].split("loc(")[0].strip()
-    zero = f"%decided_zero = arith.constant dense<0.000000e+00> : {type_}"
-    flags = type_.replace("xf32", "xi1")
-    lines[number + 1 : number + 1] = [
-        zero,
-        f"%decided = arith.cmpf ogt, {value}, %decided_zero : {type_}",
-        f"%used = arith.extui %decided : {flags} to {flags.replace('xi1', 'xi8')}",
-    ]
-    root = after(upstream("\n".join(lines)), PermuteContraction())
-    assert ll.PERMUTED not in root.operation.attributes

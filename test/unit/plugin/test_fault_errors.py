@@ -30,7 +30,6 @@ from triton_linear.lowering.target import targets
 from triton_linear.passes import attempts
 from triton_linear.passes import pipeline as passes
 from triton_linear.passes.assignment.assign import AssignLayouts
-from triton_linear.passes.contraction.contract import PermuteContraction
 from triton_linear.passes.conversions import outline, select, stubs
 from triton_linear.passes.conversions.outline import OutlineConversions
 from triton_linear.passes.conversions.select import SelectLowering
@@ -48,7 +47,6 @@ PLACES: Mapping[str, tuple[Any, str]] = {
     "bridge: context": (bridge, "upstream_context"),
     "bridge: print": (libtriton, "generic_text"),
     "bridge: parse": (bridge, "expand_aliases"),
-    "pass: permute": (PermuteContraction, "__call__"),
     "pass: assign": (AssignLayouts, "__call__"),
     "pass: select": (SelectLowering, "__call__"),
     "pass: outline": (OutlineConversions, "__call__"),

@@ -19,6 +19,7 @@ from triton_linear.dialect.mlir_adapter import Module, Operation, operations
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED, installed_release
 from triton_linear.lowering.emit import embed
 from triton_linear.lowering.target.targets import target
+from triton_linear.passes.analysis.axis import shape_of
 from triton_linear.passes.conversions.stubs import STUB_PREFIX
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import rewrite
@@ -148,7 +149,7 @@ def _gather(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
 
 
 def _histogram(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
-    (size,) = machine_operations.extents(op.results[0].type)
+    (size,) = shape_of(op.results[0].type)
     return [np.bincount(np.asarray(taken[0]) % size, minlength=size)]
 
 

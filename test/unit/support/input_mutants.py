@@ -60,7 +60,7 @@ class Seed:
 _FLAGS_OF_SEEDS = (
     ("--linear-pipeline",),
     ("--linear-assign-layouts",),
-    ("--linear-permute-contraction", "--linear-assign-layouts", "--linear-pipeline"),
+    ("--linear-defer-reductions", "--linear-assign-layouts", "--linear-pipeline"),
     ("--linear-pipeline", "--emit=ttgir"),
     ("--linear-pipeline", "--emit=llvm"),
     ("--linear-select-lowering", "--verify-diagnostics"),

@@ -37,7 +37,7 @@ TARGETS = (
 )
 PASSES = _words(r"""
     linear-assign-layouts linear-select-lowering
-    linear-outline-conversions linear-permute-contraction
+    linear-outline-conversions linear-split-reductions
     linear-await-operands
 """)
 UPSTREAM = _words(r"""
@@ -78,7 +78,7 @@ ATTRIBUTES = _words(
     ll.plan | ll.plan = 1 | ll.plan = #ll.plan<"x", {}, []> |
     ll.plan = #ll.plan<"shuffle", {clocks = "a"}, [1]> | ll.stock | ll.stock = 3 | ll.stock = "because" |
     ll.results = [1] | ll.results = 5 | ll.arguments = [] | ll.layout = #ll.layout<{lane = [[1]]}, [2]> |
-    ll.source = #ll.layout<{lane = [[-1]]}, [3]> | ll.scratch_limit = 1 | ll.assigned | ll.permuted = 0 |
+    ll.source = #ll.layout<{lane = [[-1]]}, [3]> | ll.scratch_limit = 1 | ll.assigned | ll.widened = 0 |
     foo.bar = 1 | "" = 1 | tt.divisibility = 16 : i32 | noinline = 1 | ttg.partition = array<i32: 9> |
     allocation.offset = -1 : i32 | ll.element = 3 | ll.element = "f31" | ll.results = [#ll.layout<{}, []>]
 """,

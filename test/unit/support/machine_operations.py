@@ -12,7 +12,7 @@ import numpy.typing as npt
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, RankedTensorType, Type
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
-from triton_linear.passes.contraction.ties import extents
+from triton_linear.passes.framework.layouts import memory_of
 
 if TYPE_CHECKING:
     from module_machine import Machine
@@ -43,6 +43,13 @@ def mixed(*parts: Numbers | int) -> Numbers:
 def named(*parts: object) -> int:
     """A number for something that has a name, the same in each process."""
     return zlib.crc32(repr(parts).encode())
+
+
+def buffer_shape(type_: Type) -> tuple[int, ...]:
+    """The shape of a buffer in shared memory."""
+    found = memory_of(type_)
+    assert found is not None
+    return found[0]
 
 
 def integer_bits(type_: Type) -> int:
@@ -316,7 +323,7 @@ def _if(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
 
 
 def _alloc(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
-    return [taken[0].copy() if taken else np.full(extents(op.results[0].type), UNWRITTEN, np.int64)]
+    return [taken[0].copy() if taken else np.full(buffer_shape(op.results[0].type), UNWRITTEN, np.int64)]
 
 
 def _local_store(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
@@ -325,7 +332,7 @@ def _local_store(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[
 
 
 def _subslice(machine: Machine, op: Operation, taken: list[Any]) -> Sequence[Any]:
-    sizes = zip(op.attributes["offsets"], extents(op.results[0].type), strict=True)
+    sizes = zip(op.attributes["offsets"], buffer_shape(op.results[0].type), strict=True)
     return [taken[0][tuple(slice(start, start + size) for start, size in sizes)]]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from machine_operations import RULES, mixed, named
-from module_equivalence import PROGRAMS, TABLE, loaded
+from module_equivalence import PROGRAMS
 from module_machine import Machine, Memory, arguments_of, run
 
 from triton_linear.dialect.encodings import layout_of
@@ -124,9 +124,6 @@ def stored(root: Module) -> list[Memory]:
     found = []
     producers = producers_of(operations(root.operation))
     for seed, program in enumerate(PROGRAMS):
-        arguments = arguments_of(root, seed)
-        if len(arguments) >= TABLE and arguments[TABLE - 1] >> 44 == TABLE:
-            arguments[TABLE - 1] = TABLE << 44
-        machine = OrderMachine(Memory(loaded), program=program, producers=producers)
-        found.append(run(root, arguments, machine))
+        machine = OrderMachine(program=program, producers=producers)
+        found.append(run(root, arguments_of(root, seed), machine))
     return found

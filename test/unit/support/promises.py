@@ -10,19 +10,17 @@ import numpy as np
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Module, Operation, Value, operations
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
-from triton_linear.passes.contraction.accesses import operands_of
 from triton_linear.passes.framework.layouts import LayoutTable
+from triton_linear.passes.widening.accesses import operands_of
 
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 
 
 class Promises:
-    """Watches a machine, whose values are `now`. `broken`: what was promised and is not so; `seen`: how many
-    promises were looked at."""
+    """Watches a machine, whose values are `now`. `broken`: what was promised and is not so."""
 
     def __init__(self, root: Module, now: Mapping[Value, Any]) -> None:
         self.broken: set[str] = set()
-        self.seen = 0
         self._now = now
         self._hints: dict[Value, dict[str, list[int]]] = {}
         self._vectors: dict[Value, tuple[Operation, int, int]] = {}
@@ -43,7 +41,6 @@ class Promises:
     def __call__(self, value: Value, what: Any) -> None:
         if value in self._hints:
             self.broken.update(_denied(value, what, self._hints[value]))
-            self.seen += 1
         if value in self._vectors:
             op, axis, count = self._vectors[value]
             taken = [self._now[operand] for operand in op.operands]
@@ -52,7 +49,6 @@ class Promises:
             step = 1 if place else pointee_bytes(op.operands[0].type)
             if not _in_vectors(taken[place], mask, axis, count, step):
                 self.broken.add(f"'{op.name}' is not of vectors of {count} along {axis}")
-            self.seen += 1
 
 
 def _vector(layout: LinearLayout, count: int) -> tuple[int, int]:

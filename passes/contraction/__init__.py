@@ -1,1 +1,0 @@
-"""The order of what dots contract: which axes of a module are one, and putting them in another order."""
