@@ -47,7 +47,7 @@ _BETWEEN = (
 UNITS = (
     *(*_BETWEEN, "dialect/algebra_against_triton", "examples/examples", "lowering/simulate_function"),
     *("passes/defer", "plugin/inductor*", "plugin/known", "plugin/plugin_widths", "plugin/setting"),
-    *(f"plugin/ptxas_{name}" for name in ("cubin", "output", "registers")),
+    *(f"plugin/ptxas_{name}" for name in ("output", "registers")),
     "plugin/spills",
 )
 """What depends on Triton at all. A name is that of a test file in a folder, or below it."""

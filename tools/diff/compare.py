@@ -55,7 +55,6 @@ class Pair:
     b: CompiledKernel
     same_code: bool
     figures: tuple[Figure, ...]
-    loops: tuple[Figure, ...]
     every_line: tuple[Line, ...]
     narrower: tuple[str, ...]
 
@@ -72,7 +71,7 @@ class Pair:
     def verdict(self) -> KernelVerdict:
         """What is expected of B. Registers and shared memory count by the CTAs that they leave room for."""
         figures = (one for one in self.figures if one.name in _DECIDING)
-        found = expected([*figures, *self.loops])
+        found = expected(list(figures))
         return with_split_reductions(found, a=self.a.split, b=self.b.split)
 
 
@@ -105,7 +104,7 @@ def compare(a: Sequence[CompiledKernel], b: Sequence[CompiledKernel]) -> Compari
 def _pair(a: CompiledKernel, b: CompiledKernel) -> Pair:
     lines = tuple(sorted(_lines(a, b), key=lambda line: line.weight, reverse=True))
     narrow = dict.fromkeys(kind for line in lines for kind in line.narrower)
-    return Pair(a, b, same_code(a, b), tuple(_figures(a, b)), _loops(a, b), lines, tuple(narrow))
+    return Pair(a, b, same_code(a, b), tuple(_figures(a, b)), lines, tuple(narrow))
 
 
 def _figures(a: CompiledKernel, b: CompiledKernel) -> Iterator[Figure]:
@@ -132,20 +131,6 @@ def _sum(kernel: CompiledKernel, name: str) -> int | None:
 def moving(line: LineFacts) -> list[ConversionReport]:
     """The conversions of a line that move data."""
     return [one for one in line.conversions if one.moves]
-
-
-def _loops(a: CompiledKernel, b: CompiledKernel) -> tuple[Figure, ...]:
-    """The clocks of pairs of loops: in order if both sides have the same number, else of the loop with the most
-    clocks of each; none if the loops of one side are not known."""
-    first, second = a.resources.loops, b.resources.loops
-    if first is None or second is None:
-        return ()
-    pairs: list[tuple[int | None, int | None]] = [*zip(first, second, strict=False)]
-    if len(first) != len(second):
-        pairs = [(max(first, default=None), max(second, default=None))]
-    names = [f"clocks of loop {number}" for number in range(1, len(pairs) + 1)]
-    names = names if len(pairs) > 1 else ["clocks of the loop"]
-    return tuple(Figure(name, *pair) for name, pair in zip(names, pairs, strict=False))
 
 
 def _lines(a: CompiledKernel, b: CompiledKernel) -> Iterator[Line]:
@@ -212,7 +197,7 @@ def narrower(a: LineFacts, b: LineFacts) -> tuple[str, ...]:
     return tuple(name for name, run in least[1].items() if run < least[0].get(name, 0))
 
 
-CONDITIONS = ("registers", "spills", "shared", "occupancy", "width", "conversions", "clocks", "code")
+CONDITIONS = ("registers", "spills", "shared", "occupancy", "width", "conversions", "code")
 """What conditions of `diff --fail-on` compare: `registers > 8`."""
 KNOWN = f"'registers > 8'; what is compared is {', '.join(CONDITIONS)}"
 
@@ -224,8 +209,6 @@ def worse(name: str, pair: Pair) -> tuple[float | None, str]:
             return len(pair.narrower), f"narrower in B: {', '.join(pair.narrower)}"
         case "code":
             return int(not pair.same_code), "the code differs"
-        case "clocks":
-            return _clocks(pair)
         case "spills":
             known = [one for one in pair.figures if one.name in ("spilled", "stack")]
             worst = max(known, key=lambda one: one.worse or 0)
@@ -237,13 +220,3 @@ def worse(name: str, pair: Pair) -> tuple[float | None, str]:
             if figure.worse is None:
                 return None, f"{name} is"
             return figure.worse, f"{name} {figure.a} in A, {figure.b} in B"
-
-
-def _clocks(pair: Pair) -> tuple[float | None, str]:
-    known = [one for one in pair.loops if one.worse is not None]
-    if not known:
-        sides = (pair.a, pair.b)
-        none = all(side.resources.loops == () and side.report.target.startswith("cuda") for side in sides)
-        return (0, "no loop") if none else (None, "clocks of loops are")
-    worst = max(known, key=lambda one: (one.worse or 0, one.a, one.b))
-    return worst.worse, f"a loop of {worst.a} clocks in A, {worst.b} in B"

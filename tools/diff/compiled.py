@@ -1,5 +1,5 @@
 """The compiled kernels of a side: what `explain` says of each, its layouts by line, and its resources:
-registers, spills, shared memory, occupancy and loops."""
+registers, spills, shared memory and occupancy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_linear.lowering.target.targets import Target
 from triton_linear.lowering.target.targets import target as target_called
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.operations.names import CONVERT
-from triton_linear.ptxas.cubin import code, loops, usage
+from triton_linear.ptxas.cubin import code, usage
 from triton_linear.ptxas.occupancy import resident
 from triton_linear.report import Outcome
 from triton_linear.setting import Options
@@ -189,9 +189,7 @@ class Resources:
 
     Of a thread: registers (on AMD GPUs vector registers, including accumulators), scalar registers, bytes of
     stack, which holds the spills, and spilled registers. shared: bytes of shared memory of a CTA. occupancy:
-    CTAs that fit on a multiprocessor at a time. limited_by: the resource that limits them. loops: for each loop
-    of a cubin, a lower bound of the clocks of one iteration of a warp, from the stall counts of the
-    instructions; the body of an inner loop counts once.
+    CTAs that fit on a multiprocessor at a time. limited_by: the resource that limits them.
     """
 
     registers: int | None = None
@@ -201,7 +199,6 @@ class Resources:
     shared: int | None = None
     occupancy: int | None = None
     limited_by: str = ""
-    loops: tuple[int, ...] | None = ()
 
 
 def resources(binary: bytes, assembly: str, shared: int, warps: int, target: Target) -> Resources:
@@ -211,7 +208,7 @@ def resources(binary: bytes, assembly: str, shared: int, warps: int, target: Tar
     else:
         used = usage(binary)
         registers, stack = (used.registers, used.stack) if used else (None, None)
-        stated = Resources(registers, stack=stack, shared=shared, loops=_loops(binary))
+        stated = Resources(registers, stack=stack, shared=shared)
     if stated.registers is None:
         return stated
     ctas, limited_by = occupancy(stated.registers, shared, warps, target)
@@ -246,12 +243,3 @@ def occupancy(registers: int, shared: int, warps: int, target: Target) -> tuple[
     }
     lowest = min(limits, key=lambda name: limits[name])
     return limits[lowest], lowest
-
-
-_SMALL = 8
-"""A loop with fewer instructions only waits for a barrier in memory; its clocks mean nothing."""
-
-
-def _loops(cubin: bytes) -> tuple[int, ...] | None:
-    every = loops(cubin)
-    return None if every is None else tuple(one.clocks for one in every if one.last - one.first >= _SMALL)

@@ -83,10 +83,9 @@ def _table(pair: Pair) -> Table:
 
 
 def _rows(pair: Pair) -> Iterator[tuple[str, str, str, str]]:
-    for figures, unknown in ((pair.figures, "not known"), (pair.loops, "none")):
-        for one in figures:
-            a, b = (unknown if value is None else str(value) for value in (one.a, one.b))
-            yield _UNITS.get(one.name, one.name), a, b, _sign(one.worse)
+    for one in pair.figures:
+        a, b = ("not known" if value is None else str(value) for value in (one.a, one.b))
+        yield _UNITS.get(one.name, one.name), a, b, _sign(one.worse)
 
 
 def _sign(worse: float | None) -> str:
@@ -150,7 +149,6 @@ def _pair_as_json(pair: Pair) -> dict[str, Any]:
         "verdict": asdict(pair.verdict),
         "figures": {one.name: {"a": one.a, "b": one.b, "worse": one.worse} for one in pair.figures},
         "limited_by": [side.resources.limited_by for side in sides],
-        "loops": [{"a": one.a, "b": one.b} for one in pair.loops],
         "narrower": list(pair.narrower),
         "lines": [
             {

@@ -138,7 +138,7 @@ def _diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("subjects", nargs="+", metavar="WHAT", help=subjects)
     parser.add_argument("--target", help="cuda:NUMBER or hip:gfxNAME; by default what a module or the GPU says")
     flag(parser, "--all", "show every line that differs, not the first few")
-    names = "'registers > 8', 'spills', 'shared', 'occupancy', 'width', 'conversions' or 'clocks'"
+    names = "'registers > 8', 'spills', 'shared', 'occupancy', 'width' or 'conversions'"
     _conditions(parser, f"where B is worse, as {names}, or another 'code'")
 
 

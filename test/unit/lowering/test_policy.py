@@ -46,7 +46,7 @@ ELSEWHERE = {
     "planners/transposing.py": {"WORD"},
     "widening/claims.py": {"MOST_DIVISOR"},
     "planners/bound.py": {"_LEAST_IN_ROWS"},
-    "ptxas/cubin.py": {"_FORM", "_SIZED"},
+    "ptxas/cubin.py": {"_SIZED"},
     "ptxas/occupancy.py": {"MORE", "UNIT", "_TENSOR_COLUMNS", "_WORD"},
 }
 """Numbers that have names: of hardware and encodings, prices, lower bounds with proof, and what is shown."""

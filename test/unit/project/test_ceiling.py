@@ -28,9 +28,9 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 45_430),
-    "lines of tests": (lambda: lines("test"), 40_780),
-    "words of documents": (words, 27_710),
+    "lines of source": (lambda: lines(*SOURCE), 46_330),
+    "lines of tests": (lambda: lines("test"), 41_140),
+    "words of documents": (words, 28_337),
     "fields of Policy": (lambda: len(thresholds()), 16),
 }
 

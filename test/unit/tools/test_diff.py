@@ -13,15 +13,13 @@ from diff_kernels import SCRIPT, TARGETS, converted, copies, copy
 
 from triton_linear.dialect import bridge
 from triton_linear.lowering.target.targets import target
-from triton_linear.ptxas.cubin import code, loops
 from triton_linear.tools import cli
 from triton_linear.tools.diff import compiled
 from triton_linear.tools.diff.compare import CONDITIONS, KNOWN, aligned
 from triton_linear.tools.diff.compiled import layouts, occupancy, plain_assembly
 from triton_linear.tools.explain.records import Place
 from triton_linear.tools.support.arguments import Condition
-from triton_linear.tools.support.backend import lower
-from triton_linear.tools.support.compile import read_module, to_triton
+from triton_linear.tools.support.compile import read_module
 from triton_linear.tools.support.errors import ToolError
 
 Pair = Callable[[str, bool], str]
@@ -95,7 +93,7 @@ def test_what_got_better_fails_nothing(pair: Pair, tmp_path: Path, capsys: pytes
 def test_equal_modules_have_the_same_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.ttgir", "b.ttgir"):
         (tmp_path / name).write_text(converted("cuda:90", True))
-    names = ("code", "registers", "spills", "shared", "occupancy", "width", "conversions", "clocks")
+    names = ("code", "registers", "spills", "shared", "occupancy", "width", "conversions")
     gates = [word for name in names for word in ("--fail-on", name)]
     kernel = compared(capsys, str(tmp_path / "a.ttgir"), str(tmp_path / "b.ttgir"), *gates)
     assert kernel["same_code"]
@@ -171,22 +169,13 @@ def test_a_folder_is_compared_with_another(tmp_path: Path, capsys: pytest.Captur
     assert kernel["figures"]["conversions"]["worse"] == 1
 
 
-def test_what_nobody_knows_fails_a_condition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["diff", *written(tmp_path, copies, "hip:gfx942", True), "--fail-on", "clocks"]) == 1
-    assert "clocks of loops are not known of both sides" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("sides", [1, 2])
-def test_loops_that_cannot_be_read_are_not_none(
-    sides: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_nobody_knows_fails_a_condition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of one kernel, and of both. Loops that can be read fail nothing: the test of equal modules."""
-    unread = iter([None] * sides)
-    loops = compiled.loops
-    monkeypatch.setattr(compiled, "loops", lambda cubin: next(unread, loops(cubin)))
+    monkeypatch.setattr(compiled, "usage", lambda cubin: None)
     paths = written(tmp_path, copies, "cuda:90", True)
-    assert cli.main(["diff", *paths, "--fail-on", "clocks"]) == 1
-    assert "clocks of loops are not known of both sides" in capsys.readouterr().err
+    assert cli.main(["diff", *paths, "--fail-on", "registers"]) == 1
+    assert "registers is not known of both sides" in capsys.readouterr().err
 
 
 def test_two_sets_of_options(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,12 +353,3 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.targ
   }
 }
 """
-
-
-def test_a_loop_of_a_cubin_has_clocks() -> None:
-    cubin = lower(to_triton(LOOP), "cuda:90", "cubin").stages["cubin"]
-    found = loops(cubin)
-    assert found
-    assert all(loop.first < loop.last and loop.clocks >= loop.last - loop.first for loop in found)
-    assert loops(b"none") is None
-    assert code(b"none") is None
