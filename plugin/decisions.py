@@ -4,10 +4,9 @@ A decision holds for one kernel, one kind of GPU, and one version of Triton, ptx
 `triton-linear tune` makes decisions; the plugin follows them in every compile. It reads the file once for each
 setting, at the first compile, and its cache keys contain a digest of the decisions.
 
-    decisions = "" | "none" | FILE | URL "#sha256=" DIGEST
+    decisions = "" | "none" | FILE
 
-"" is the user's own file, `decisions.jsonl` in `folder()`, if it exists. `fsspec` downloads a URL once; the
-copy is kept in the same folder, under its digest.
+"" is the user's own file, `decisions.jsonl` in `folder()`, if it exists.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from triton_linear.dialect.verdicts import folder
 NONE: Final = "none"
 FILE: Final = "decisions.jsonl"
 
-_HASH: Final = "#sha256="
 _NAME_BYTES: Final = 96
 """The longest name of a GPU (NVML)."""
 
@@ -217,40 +215,8 @@ def load(place: str) -> Decisions:
 
 
 def file_of(place: str) -> Path:
-    """The file that `place` names, fetched if it is a URL.
-
-    Raises DecisionError if that fails, or if the file does not have the digest in the URL.
-    """
-    if "://" not in place:
-        return Path(place).expanduser() if place else default_file()
-    address, mark, digest = place.partition(_HASH)
-    if not mark or len(digest) != hashlib.sha256().digest_size * 2:
-        raise DecisionError(f"{place}: a URL of decisions ends in {_HASH} and the SHA-256 of the file")
-    kept = folder() / f"decisions-{digest[:16]}.jsonl"
-    with contextlib.suppress(OSError):
-        if hashlib.sha256(kept.read_bytes()).hexdigest() == digest:
-            return kept
-    content = _fetched(address)
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise DecisionError(f"{address}: is not the file with the SHA-256 {digest}")
-    try:
-        write_whole(kept, content)
-    except OSError as error:
-        raise DecisionError(f"{kept}: {error.strerror or error}") from error
-    return kept
-
-
-def _fetched(address: str) -> bytes:
-    """The content at a URL. Raises DecisionError for any exception: `fsspec` raises all kinds."""
-    try:
-        import fsspec
-    except ImportError as error:
-        raise DecisionError(f"{address}: reading it takes fsspec (pip install triton-linear[tune])") from error
-    try:
-        with fsspec.open(address, "rb") as file:
-            return bytes(file.read())
-    except Exception as error:
-        raise DecisionError(f"{address}: {error}") from error
+    """The file that `place` names."""
+    return Path(place).expanduser() if place else default_file()
 
 
 UNSEEN: Final = (

@@ -39,7 +39,7 @@ def _path(given: Any) -> str:
 
 def _source(given: Any) -> str:
     place: str = os.fspath(given)
-    if place in ("", NONE) or "://" in place:
+    if place in ("", NONE):
         return place
     return os.path.abspath(os.path.expanduser(place))
 
@@ -96,7 +96,7 @@ class Options:
     dump: a folder for the TTGIR of each kernel before and after the passes; "" for none.
     only, skip: names of kernels as patterns (`fnmatch`: `*`, `?`, `[...]`), a list or between colons. Stock
     Triton compiles a kernel that matches no pattern of a nonempty `only`, or that matches one of `skip`.
-    decisions: the file or URL of measured decisions to follow; "" for the user's own file, "none" for none.
+    decisions: the file of measured decisions to follow; "" for the user's own file, "none" for none.
     exact: give the bits that stock Triton gives: no float sum is reordered and no rounding is moved.
     autotune: have `triton.autotune` and Inductor measure each configuration with the plugin and without it.
     passes: your own passes (`ttgir_pass`), or names of files that define some; they run before or after ours.

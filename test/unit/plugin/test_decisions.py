@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import pickle
@@ -381,45 +380,6 @@ def test_other_processes_follow_the_file_that_is_named(tmp_path: Path, monkeypat
         assert printed("-c", code, cwd=tmp_path.parent) == "stock\n"
     finally:
         triton_linear.uninstall()
-
-
-# From elsewhere
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """What is at which address; an address that it does not have is an error."""
-    there: dict[str, bytes] = {}
-
-    def fetched(address: str) -> bytes:
-        try:
-            return there[address]
-        except KeyError:
-            raise DecisionError(f"{address}: nothing there") from None
-
-    monkeypatch.setattr(decisions, "_fetched", fetched)
-    return there
-
-
-def test_a_url_is_read_once_and_checked(own: DecisionFile, store: dict[str, bytes]) -> None:
-    decide(own, "stock")
-    content = own.path.read_bytes()
-    own.path.unlink()
-    address, digest = "s3://here/decisions", hashlib.sha256(content).hexdigest()
-    store[address] = content
-    place = f"{address}#sha256={digest}"
-    assert compiled(decisions=place)[1].variant == "stock"
-    store.clear()
-    assert compiled(decisions=place)[1].variant == "stock"
-    kept = decisions.file_of(place)
-    kept.write_bytes(content[:-1])
-    with pytest.raises(DecisionError, match="nothing there"):
-        decisions.file_of(place)
-    store[address] = content + b"more"
-    with pytest.raises(DecisionError, match=f"is not the file with the SHA-256 {digest}"):
-        decisions.file_of(place)
-    with pytest.raises(DecisionError, match="ends in #sha256="):
-        decisions.file_of(address)
 
 
 # Kernels by name
