@@ -14,9 +14,11 @@ import dataclasses
 import itertools
 import os
 import sys
+import warnings
 from typing import NoReturn
 
 from triton_linear import __version__, environment
+from triton_linear.dialect import triton_versions
 from triton_linear.setting import STDERR, Options
 
 
@@ -49,6 +51,11 @@ def main(arguments: list[str]) -> NoReturn:
         options = dataclasses.replace(options, strict=True)
     if chosen.report:
         options = dataclasses.replace(options, report=STDERR)
+    if (found := triton_versions.found()) is None:  # nothing else would say so: nothing imports it
+        reason = f"triton_linear is off: {triton_versions.refusal(found)}"
+        if options.strict:
+            parser.exit(1, f"{reason}\n")
+        warnings.warn(reason, environment.EnvironmentWarning, stacklevel=1)
     os.environ[environment.VARIABLE] = environment.text_of(options)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*_folders(), os.environ.get("PYTHONPATH"))))
     # The interpreter's own options come before the name of this module.
