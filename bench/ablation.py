@@ -37,12 +37,12 @@ from triton_linear.lowering.target.policy import FAMILIES, UNBOUNDED, Policy, Th
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import TARGETS, Target, target, with_policy
 from triton_linear.passes.analysis.axis import AxisAnalysis
-from triton_linear.passes.analysis.frequencies import Frequencies
 from triton_linear.passes.assignment.assign import AssignLayouts
 from triton_linear.passes.assignment.build import build
 from triton_linear.passes.assignment.candidates import NoLayout
 from triton_linear.passes.assignment.costs import AssignmentCosts
 from triton_linear.passes.assignment.plan import AssignmentPrice, assign
+from triton_linear.passes.assignment.scopes import Frequencies
 from triton_linear.passes.attempts import prepare
 from triton_linear.passes.framework.layouts import LayoutTable, Unknown, element_of
 from triton_linear.passes.framework.planning import unfit

@@ -25,14 +25,7 @@ from triton_linear.dialect.libtriton import (
     readable,
     triton_context,
 )
-from triton_linear.dialect.mlir_adapter import (
-    Context,
-    Module,
-    Operation,
-    new_context,
-    operations,
-    text_of,
-)
+from triton_linear.dialect.mlir_adapter import Context, Module, Operation, new_context, operations, text_of
 
 __all__ = [
     "BridgeError",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from triton_linear.dialect import cache_policies, triton_versions
+from triton_linear.dialect import release_syntax, triton_versions
 
 triton_versions.require()
 
@@ -65,14 +65,14 @@ def parse_triton(source: str | os.PathLike[str], context: Any) -> Any:
 def readable(text: str) -> str:
     """`text` rewritten so that the installed libtriton can parse it.
 
-    It cannot parse the cache policies of other releases (`cache_policies`). Raises BridgeError if the text must
+    It cannot parse the cache policies of other releases (`release_syntax`). Raises BridgeError if the text must
     not be parsed (`unreadable`).
     """
     if reason := unreadable(text):
         raise BridgeError(reason)
     if is_generic(text):
         return text
-    return cache_policies.in_syntax_of(triton_versions.installed_release(), text)
+    return release_syntax.in_syntax_of(triton_versions.installed_release(), text)
 
 
 def unreadable(text: str) -> str:

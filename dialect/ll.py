@@ -22,15 +22,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from triton_linear.dialect.linear_layout import (
-    BLOCK,
-    LANE,
-    OFFSET,
-    REGISTER,
-    WARP,
-    LinearLayout,
-    dim_names,
-)
+from triton_linear.dialect.linear_layout import BLOCK, LANE, OFFSET, REGISTER, WARP, LinearLayout, dim_names
 from triton_linear.dialect.mlir_adapter import (
     Attribute,
     Context,

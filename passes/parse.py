@@ -11,8 +11,7 @@ from triton_linear.dialect.mlir_adapter import PassManager, new_context
 from triton_linear.dialect.nearest import suggestion
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.operations.names import MODULE
-from triton_linear.passes.registry import PASSES
-from triton_linear.passes.upstream import UPSTREAM
+from triton_linear.passes.registry import PASSES, UPSTREAM
 
 
 class PipelineError(ValueError):

@@ -11,13 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from triton_linear.decisions import (
-    Decision,
-    DecisionError,
-    DecisionFile,
-    as_line,
-    default_file,
-)
+from triton_linear.decisions import Decision, DecisionError, DecisionFile, as_line, default_file
 from triton_linear.dialect.sources import CODE_VERSION
 from triton_linear.dialect.triton_versions import found as installed
 from triton_linear.tools.support.console import show

@@ -26,13 +26,7 @@ from bench.fuzz.program import (
     Steps,
     Transposed,
 )
-from bench.fuzz.random_layouts import (
-    ELEMENTS,
-    Columns,
-    blocked_encoding,
-    kernel_encoding,
-    random_columns,
-)
+from bench.fuzz.random_layouts import ELEMENTS, Columns, blocked_encoding, kernel_encoding, random_columns
 from bench.fuzz.write import write
 from triton_linear.dialect.linear_layout import BLOCK, LANE, REGISTER, WARP
 from triton_linear.dialect.triton_versions import SUMS_OF_BITS, installed_release

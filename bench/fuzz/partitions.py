@@ -16,13 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench.fuzz.evaluate import mask_of
-from bench.fuzz.pairs import (
-    as_pair,
-    as_program,
-    ends,
-    registers_of_pair,
-    title,
-)
+from bench.fuzz.pairs import as_pair, as_program, ends, registers_of_pair, title
 from bench.fuzz.program import Program
 from bench.fuzz.random_layouts import Pair, random_pair
 from bench.fuzz.totals import Totals

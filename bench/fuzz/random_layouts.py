@@ -14,11 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from triton_linear.dialect import f2
-from triton_linear.dialect.triton_versions import (
-    DEPENDENT_VECTORS,
-    SUMS_OF_BITS,
-    installed_release,
-)
+from triton_linear.dialect.triton_versions import DEPENDENT_VECTORS, SUMS_OF_BITS, installed_release
 
 ELEMENTS = (
     "i1",

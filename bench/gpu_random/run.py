@@ -46,28 +46,8 @@ from ..harness.cases import chosen
 from ..harness.child import Child, empty_cache
 from ..harness.options import Parser
 from ..harness.progress import progress
-from .kernels import (
-    BESIDE,
-    INSIDE,
-    LANES,
-    LOOP_STEPS,
-    METHODS,
-    RandomCase,
-    Words,
-    cluster_cases,
-    random_cases,
-)
-from .report import (
-    DECIDED,
-    FINE,
-    IDENTICAL,
-    NEITHER,
-    NO_STOCK,
-    STOCK_CRASHES,
-    STOCK_WRONG,
-    VERIFIED,
-    markdown,
-)
+from .kernels import BESIDE, INSIDE, LANES, LOOP_STEPS, METHODS, RandomCase, Words, cluster_cases, random_cases
+from .report import DECIDED, FINE, IDENTICAL, NEITHER, NO_STOCK, STOCK_CRASHES, STOCK_WRONG, VERIFIED, markdown
 
 SECONDS = 8
 MEMORY = 6 << 30

@@ -69,9 +69,7 @@ def int8_quantisation(t: Inputs) -> Callable[[], Any]:
 @CASES.of(VLLM, "micro-scaled formats")
 def micro_scaled(t: Inputs) -> Callable[[], Any]:
     from vllm.model_executor.layers.quantization.utils.mxfp8_utils import _mxfp8_e4m3_quantize_triton
-    from vllm.model_executor.layers.quantization.utils.nvfp4_emulation_utils import (
-        _triton_nvfp4_quant_dequant,
-    )
+    from vllm.model_executor.layers.quantization.utils.nvfp4_emulation_utils import _triton_nvfp4_quant_dequant
 
     x, scale = t.normal(2048, 4096), t.full(0.01, 1, dtype="float32")
     return lambda: [_triton_nvfp4_quant_dequant(x, scale, 16), _mxfp8_e4m3_quantize_triton(x)]

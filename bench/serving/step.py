@@ -94,9 +94,7 @@ class Cache:
 
     def rotated(self, q: Any, k: Any, v: Any, table: Any) -> Any:
         """Queries with rotary embeddings; keys with them, and values, are in the cache then."""
-        from sglang.kernels.ops.attention.fused_qk_rope_reshape_and_cache import (
-            fused_qk_rope_reshape_and_cache,
-        )
+        from sglang.kernels.ops.attention.fused_qk_rope_reshape_and_cache import fused_qk_rope_reshape_and_cache
 
         pages = self.pages
         return fused_qk_rope_reshape_and_cache(

@@ -12,19 +12,7 @@ from .cases_vllm_experts import Layer, configuration, matmul
 from .experts import GPT_OSS, GROUPS, INT4_WEIGHTS, QWEN3, aligned, operands
 from .inputs import Inputs
 from .mxfp4 import Mxfp4Experts
-from .step import (
-    DECODE,
-    PREFILL,
-    Batch,
-    Cache,
-    Step,
-    gated,
-    linear,
-    norm,
-    rotary_table,
-    summed,
-    weights,
-)
+from .step import DECODE, PREFILL, Batch, Cache, Step, gated, linear, norm, rotary_table, summed, weights
 
 WORDS = 128256
 WINDOW = 127

@@ -10,29 +10,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from triton_linear.lowering.emit.elements import (
-    half_of,
-    packed_words,
-    unpacked,
-    width,
-)
+from triton_linear.lowering.emit.elements import half_of, packed_words, unpacked, width
 from triton_linear.lowering.emit.machines import InstructionWriter, machine_of
 from triton_linear.lowering.emit.parts import HALF, WORD, Parts
 from triton_linear.lowering.emit.shared import emit_exchange
-from triton_linear.lowering.emit.text import (
-    SHARED,
-    FunctionWriter,
-    struct_type,
-)
+from triton_linear.lowering.emit.text import SHARED, FunctionWriter, struct_type
 from triton_linear.lowering.emit.words import WordWriter
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.packing import stored_words
-from triton_linear.lowering.plan.plans import (
-    Plan,
-    RegisterPlan,
-    SharedPlan,
-    ShufflePlan,
-)
+from triton_linear.lowering.plan.plans import Plan, RegisterPlan, SharedPlan, ShufflePlan
 from triton_linear.lowering.target.targets import Target
 
 

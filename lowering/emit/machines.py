@@ -6,24 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Protocol
 
-from triton_linear.lowering.emit.text import (
-    I32,
-    SHARED,
-    FunctionWriter,
-    split_vector,
-    struct_type,
-    vector_type,
-)
-from triton_linear.lowering.target.lanes import (
-    DPP,
-    LANES,
-    SWAP,
-    SWIZZLE,
-    Move,
-    native_exchanges,
-    route,
-    shift,
-)
+from triton_linear.lowering.emit.text import I32, SHARED, FunctionWriter, split_vector, struct_type, vector_type
+from triton_linear.lowering.target.lanes import DPP, LANES, SWAP, SWIZZLE, Move, native_exchanges, route, shift
 from triton_linear.lowering.target.steps import Shuffle
 from triton_linear.lowering.target.targets import Target
 

@@ -7,12 +7,7 @@ from collections.abc import Callable, Sequence
 
 from triton_linear.lowering.emit.machines import InstructionWriter
 from triton_linear.lowering.emit.parts import WORD, Part, Parts, Vector, parts_of, side_by_side
-from triton_linear.lowering.emit.text import (
-    I32,
-    SHARED,
-    FunctionWriter,
-    vector_type,
-)
+from triton_linear.lowering.emit.text import I32, SHARED, FunctionWriter, vector_type
 from triton_linear.lowering.emit.words import WordWriter, linear_in_thread
 from triton_linear.lowering.plan.packing import loaded_words, stored_words
 from triton_linear.lowering.plan.plans import MemorySide, SharedPlan

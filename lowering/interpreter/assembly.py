@@ -23,13 +23,7 @@ import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
 from triton_linear.lowering.emit.marks import NUMBER
-from triton_linear.lowering.interpreter import (
-    amd,
-    arithmetic,
-    lanes,
-    matrix,
-    shared_memory,
-)
+from triton_linear.lowering.interpreter import amd, arithmetic, lanes, matrix, shared_memory
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler, filled, refuse_promises, signed
 from triton_linear.lowering.interpreter.program import (

@@ -126,16 +126,6 @@ class Counts:
         return widths
 
     @property
-    def loads(self) -> Mapping[int, int]:
-        """Load instructions per width in bytes."""
-        return self.of_kind("load")
-
-    @property
-    def stores(self) -> Mapping[int, int]:
-        """Store instructions per width in bytes."""
-        return self.of_kind("store")
-
-    @property
     def alu_operations(self) -> int:
         """Arithmetic, logic, select, compare, convert and permute operations of one warp."""
         return sum(count for _, count in self.alu)

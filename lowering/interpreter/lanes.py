@@ -14,12 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from mlir import ir  # type: ignore[attr-defined, import-untyped, unused-ignore]
 
-from triton_linear.lowering.emit.machines import (
-    COPY,
-    SETTLE,
-    THREAD,
-    ZERO,
-)
+from triton_linear.lowering.emit.machines import COPY, SETTLE, THREAD, ZERO
 from triton_linear.lowering.interpreter import matrix, shared_memory
 from triton_linear.lowering.interpreter.memory import Bits, SimulationError
 from triton_linear.lowering.interpreter.ops import Handler

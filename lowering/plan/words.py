@@ -286,13 +286,6 @@ def _essential(masks: tuple[int, ...], table: Table, slots: int) -> _WordRequest
     return _WordRequest(masks, table, tuple(sources))
 
 
-def read_by(step: Step) -> tuple[int, ...]:
-    """The words that a step reads."""
-    if isinstance(step, Pick):
-        return step.sources
-    return step.words if isinstance(step, Trade) else (step.word,)
-
-
 def parity_terms(columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """(vector, mask) pairs that compute a xor of columns by parities.
 

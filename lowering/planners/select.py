@@ -11,25 +11,36 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LinearLayout
 from triton_linear.lowering.plan.element import ElementType
-from triton_linear.lowering.plan.plans import (
-    Cost,
-    Plan,
-    RegisterPlan,
-    Rejected,
-    Selection,
-    ShufflePlan,
-)
+from triton_linear.lowering.plan.plans import Cost, Plan, RegisterPlan, Rejected, Selection, ShufflePlan
 from triton_linear.lowering.planners.bound import LowerBound, least_cost
 from triton_linear.lowering.planners.conversion import Conversion, Hardware, Reach, conversion
 from triton_linear.lowering.planners.exchange import work_of_exchange
-from triton_linear.lowering.planners.registers import plan_registers
 from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle, work_of_shuffles
 from triton_linear.lowering.target import limits
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
+
+
+def plan_registers(conv: Conversion) -> RegisterPlan | Rejected:
+    """A renaming of registers, the same in every thread.
+
+    Ensures: destination register i is source register sources[i] of the same thread.
+    """
+    if conv.reach > Reach.THREAD:
+        return Rejected("registers", conv.witness(Reach.THREAD))
+    for name, origins in (("lane", conv.lane), ("warp", conv.warp)):
+        for bit, origin in enumerate(origins):
+            if origin.register:
+                held = f"source register={origin.register} of the same thread"
+                return Rejected("registers", f"destination {name}={1 << bit} is held by {held}")
+    columns = tuple(origin.register for origin in conv.register)
+    sources = tuple(f2.multiply_vector(columns, r) for r in range(1 << len(columns)))
+    return RegisterPlan(1 << len(conv.src.register), sources)
+
 
 CROSSING: Final = "source and destination differ in their block bits: the conversion crosses CTAs"
 

@@ -20,13 +20,7 @@ from dataclasses import replace
 from triton_linear.dialect import f2
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import Rejected, SharedPlan, ShufflePlan, Work
-from triton_linear.lowering.planners.conversion import (
-    HARDWARE_DIMS,
-    Conversion,
-    Hardware,
-    Reach,
-    between,
-)
+from triton_linear.lowering.planners.conversion import HARDWARE_DIMS, Conversion, Hardware, Reach, between
 from triton_linear.lowering.planners.exchange import cheapest, exchange_plans, work_of_exchange
 from triton_linear.lowering.planners.placement import Exchange
 from triton_linear.lowering.planners.shuffle import plan_shuffle

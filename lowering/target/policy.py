@@ -99,7 +99,7 @@ class Policy:
     slower; they do not any more."""
     state_warps: int = _threshold(0, 8, "warps")
     """`likely_warps` for conversions of kernels that go through a sequence with a state
-    (passes/analysis/recurrence.py), whose grids have few CTAs; 0: the warps of one CTA. Of 409 launches of
+    (passes/analysis/residency.py), whose grids have few CTAs; 0: the warps of one CTA. Of 409 launches of
     other packages 62 were below 0.98 of stock Triton's speed with 8, of which 12 below 0.90, and 52 and 8 with
     0; of the 19 that changed by 2 % or more, 15 became faster."""
     matrix_bytes: int = _threshold(4, 0, "bytes")

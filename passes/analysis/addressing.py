@@ -15,7 +15,7 @@ around, and dividends are not negative.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
@@ -106,21 +106,6 @@ def broadcast(value: Affine, shape: Sequence[int]) -> Affine:
 
 def trans(value: Affine, order: Sequence[int]) -> Affine:
     return value.with_deltas(tuple([value.deltas[axis] for axis in order]))
-
-
-def reshape(value: Affine, shape: Sequence[int]) -> Affine:
-    """The same elements in the same order, the last dimension fastest, in another shape.
-
-    >>> reshape(make_range(0, 8), (2, 4)).deltas
-    ((4,), (1, 2))
-    """
-    remaining = [bit for along in reversed(value.deltas) for bit in along]
-    dimensions = []
-    for size in reversed(shape):
-        count = size.bit_length() - 1
-        dimensions.append(tuple(remaining[:count]))
-        remaining = remaining[count:]
-    return value.with_deltas(tuple(dimensions[::-1]))
 
 
 def _combined(a: Affine, b: Affine, rule: Callable[[int | None, int | None], int | None]) -> tuple[Deltas, int]:
@@ -413,8 +398,3 @@ def is_constant(basis: Sequence[int], mask: Mask) -> bool:
         for bit in range(value.bit_length())
         if value >> bit & 1
     )
-
-
-def distances(value: Affine) -> Mapping[tuple[int, int], int | None]:
-    """The deltas by (dimension, bit)."""
-    return {(d, b): delta for d, bits in enumerate(value.deltas) for b, delta in enumerate(bits)}

@@ -21,7 +21,7 @@ from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine, Mask
 from triton_linear.passes.analysis.flow import results_of
 from triton_linear.passes.operations import names
-from triton_linear.passes.operations.table import may_reorder, named
+from triton_linear.passes.operations.table import named
 
 _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
     "addi": addressing.add,
@@ -242,9 +242,7 @@ def _viewed(op: Operation, value: Affine, shape: tuple[int, ...]) -> Affine:
         return addressing.broadcast(value, shape)
     if op.name == names.TRANS:
         return addressing.trans(value, tuple(op.attributes["order"]))
-    if op.name == names.RESHAPE:
-        return Affine.unknown(shape) if may_reorder(op) else addressing.reshape(value, shape)
-    return value
+    return Affine.unknown(shape) if op.name == names.RESHAPE else value
 
 
 def _constant(op: Operation, shape: tuple[int, ...]) -> Affine:

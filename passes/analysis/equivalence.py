@@ -27,7 +27,7 @@ from triton_linear.dialect.mlir_adapter import (
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.flow import BOUNDS
 from triton_linear.passes.analysis.writes import Writes
-from triton_linear.passes.framework.proofs import NotEquivalent
+from triton_linear.passes.framework.verifiers import NotEquivalent
 from triton_linear.passes.operations.names import CONSTANT, CONVERT, FOR, LOAD, YIELD
 from triton_linear.passes.operations.table import is_volatile, named
 

@@ -1,12 +1,13 @@
-"""What values may come from and come to, through loops, branches and functions."""
+"""What values may come from and come to, through loops, branches and functions; and the order of operations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from triton_linear.dialect.mlir_adapter import Attribute, Block, DenseElementsAttr, Operation, Value
 from triton_linear.passes.operations import names
+from triton_linear.passes.operations.names import LOOPS
 
 BOUNDS = 3
 """Operands of a loop before what it carries: its lower bound, its upper bound and its step."""
@@ -134,3 +135,40 @@ def _carried(loop: Operation, number: int) -> tuple[Value, Value]:
 
 def _argument(op: Operation, region: int, number: int) -> Value:
     return op.regions[region].blocks[0].arguments[number]
+
+
+class Places:
+    """The operations of a module, outermost first, in the order in which they are written: `operations(root)`.
+
+    numbers: the number of each operation. ends: the number of the last operation inside each; its own number if
+    it has no regions.
+    """
+
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        self.ops = ops
+        self.numbers = {op: number for number, op in enumerate(ops)}
+        self.ends = dict(self.numbers)
+        for op in reversed(ops):
+            if len(op.regions):
+                blocks = [block for region in op.regions for block in region.blocks if len(block.operations)]
+                self.ends[op] = max([self.ends[terminator(each)] for each in blocks], default=self.ends[op])
+
+    def around(self, op: Operation) -> list[Operation]:
+        """The operations around an operation, the innermost first."""
+        parents, parent = [], op.parent
+        while parent in self.numbers:
+            parents.append(parent)
+            parent = parent.parent
+        return parents
+
+    def loop_end(self, user: Operation, outside: Sequence[Operation]) -> int | None:
+        """The number up to which a value is live that `user` uses inside loops and that is defined outside of
+        them: the end of the outermost of these loops. None if there is no such loop. `outside`: the operations
+        around the definition."""
+        last = None
+        for parent in self.around(user):
+            if parent in outside:
+                break
+            if parent.name in LOOPS:
+                last = self.ends[parent]
+        return last

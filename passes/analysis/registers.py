@@ -31,8 +31,7 @@ from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, operations, producers_of
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
-from triton_linear.passes.analysis.flow import terminator
-from triton_linear.passes.analysis.places import Places
+from triton_linear.passes.analysis.flow import Places, terminator
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named

@@ -5,7 +5,7 @@ The number is not known before `ptxas` has run, so it is assumed to be
 
 - in kernels with a large tensor and no regions: the warps of one CTA (`Policy.large_tensor`,
   `framework.planning`);
-- in kernels with a recurrence (`recurrence`): `Policy.state_warps`;
+- in kernels with a recurrence (`carries_state`): `Policy.state_warps`;
 - in kernels with warp-specialised regions, whose other warps do other work: the warps of the conversion's
   region, in as many CTAs as registers and shared memory allow;
 - in all other kernels: `Policy.likely_warps`.
@@ -16,18 +16,68 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Type, Value
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, partition_warps, warps_of_partitions
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Rejected
 from triton_linear.lowering.planners.conversion import conversion as between_layouts
-from triton_linear.lowering.planners.registers import plan_registers
+from triton_linear.lowering.planners.select import plan_registers
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import Target
-from triton_linear.passes.analysis.recurrence import carries_state
 from triton_linear.passes.framework.layouts import LayoutTable, memory_of, words_of
+from triton_linear.passes.operations import names
 from triton_linear.passes.operations.names import CONVERT, LOCAL_ALLOC
+
+_READS = frozenset(
+    {names.STORE, names.ATOMIC, names.REDUCE, "tt.descriptor_store", names.LOCAL_ALLOC, names.LOCAL_STORE}
+)
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+
+
+def carries_state(ops: Sequence[Operation]) -> bool:
+    """True if a loop among these operations reads, in each iteration, a tensor of floats that it carries: its
+    state. Iterations cannot run in different CTAs then, so such kernels have few CTAs: a warp waits for its own
+    conversions, and few other warps hide the latency. The accumulator of a dot is carried too, but nothing
+    reads it before the loop ends.
+
+    Tensors of one dimension do not count: the sums and maxima of a softmax, carried with an accumulator, are
+    such.
+    """
+    return any(_reads_its_state(op) for op in ops if op.name == names.FOR)
+
+
+def _reads_its_state(loop: Operation) -> bool:
+    body = loop.regions[0].blocks[0]
+    return any(_is_read(argument) for argument in list(body.arguments)[1:] if _may_be_state(argument))
+
+
+def _may_be_state(value: Value) -> bool:
+    type_ = value.type
+    if not isinstance(type_, RankedTensorType) or type_.rank < 2:
+        return False
+    return str(type_.element_type) in _FLOATS
+
+
+def _is_read(state: Value) -> bool:
+    """True if a block argument, or a value computed from it, is read in its block."""
+    seen, pending = {state}, [state]
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            user = use.owner.operation
+            if user.block != state.owner:
+                continue
+            if user.name in _READS or (user.name in names.DOTS and value in list(user.operands)[:2]):
+                return True
+            results = list(user.results)
+            if user.name == names.WARP_GROUP_WAIT:  # result i is operand i
+                results = results[use.operand_number : use.operand_number + 1]
+            following = [result for result in results if result not in seen]
+            seen.update(following)
+            pending += following
+    return False
+
 
 _WARP_GROUP = 4
 """Triton rounds the total number of warps of all partitions up to a multiple of this."""

@@ -14,8 +14,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Block, DenseI64ArrayAttr, Operation, Type, Value, producers_of
 from triton_linear.dialect.partitions import PARTITIONS, captured
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.analysis.flow import handed_on, is_kernel, reached
-from triton_linear.passes.analysis.places import Places
+from triton_linear.passes.analysis.flow import Places, handed_on, is_kernel, reached
 from triton_linear.passes.operations.names import CALL, FUNCTION, LOOPS
 from triton_linear.passes.operations.table import facts, is_impure_code, named
 

@@ -22,11 +22,9 @@ from triton_linear.passes.analysis.global_memory import GlobalAccess, fastest_di
 from triton_linear.passes.analysis.shared_memory import LocalAccess, is_access, sides_of
 from triton_linear.passes.analysis.widths import VECTOR
 from triton_linear.passes.assignment.draft import Draft
-from triton_linear.passes.assignment.graph import Anchor, Graph, Group, Reduction
+from triton_linear.passes.assignment.graph import SHAPE_CHANGES, Anchor, Graph, Group, Reduction, ShapeChange
 from triton_linear.passes.assignment.nodes import Kind, OpNode, ValueNode, read
 from triton_linear.passes.assignment.scopes import Facts, Scope, scopes_of
-from triton_linear.passes.assignment.shape_change import NAMES as SHAPE_CHANGES
-from triton_linear.passes.assignment.shape_change import ShapeChange
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named

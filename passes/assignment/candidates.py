@@ -25,8 +25,7 @@ from triton_linear.passes.analysis import global_memory as memory
 from triton_linear.passes.analysis.clusters import around, blocks_of, part_of
 from triton_linear.passes.analysis.global_memory import GlobalAccess
 from triton_linear.passes.analysis.shared_memory import layouts as local_layouts
-from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path, Reduction
-from triton_linear.passes.assignment.shape_change import ShapeChange
+from triton_linear.passes.assignment.graph import Edge, Graph, Group, Path, Reduction, ShapeChange
 from triton_linear.passes.reductions.costs import scratch_as_triton
 
 

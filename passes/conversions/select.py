@@ -10,11 +10,7 @@ from triton_linear.dialect import ll
 from triton_linear.dialect.mlir_adapter import Attribute, Operation, StringAttr, producers_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import CLUSTERS_ORDERED
-from triton_linear.lowering.plan.plans import (
-    NOOP,
-    Selection,
-    meets_warps,
-)
+from triton_linear.lowering.plan.plans import NOOP, Selection, meets_warps
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.passes.analysis.accumulators import changed_signs
@@ -26,13 +22,7 @@ from triton_linear.passes.analysis.residency import Residency
 from triton_linear.passes.framework import diagnostics, provenance
 from triton_linear.passes.framework.base import PassRun
 from triton_linear.passes.framework.layouts import LayoutTable, element_of
-from triton_linear.passes.framework.planning import (
-    UNORDERED,
-    Planning,
-    ctas_of,
-    exact_field,
-    warps_of,
-)
+from triton_linear.passes.framework.planning import UNORDERED, Planning, ctas_of, exact_field, warps_of
 from triton_linear.passes.framework.verifiers import Verifier, every_conversion_is_decided
 from triton_linear.passes.operations.names import CONVERT
 from triton_linear.passes.reductions.held import HELD, KeptBits

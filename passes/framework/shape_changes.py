@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, Value
 from triton_linear.dialect.records import dataclass
-from triton_linear.passes.framework.proofs import NotEquivalent
+from triton_linear.passes.framework.verifiers import NotEquivalent
 from triton_linear.passes.operations.names import CONVERT, RESHAPE, TRANS
 from triton_linear.passes.operations.table import may_reorder
 

@@ -38,3 +38,7 @@ def _all_left(ops: Iterable[Operation], message: str) -> bool:
     for op in others:
         diagnostics.error(op, message)
     return not others
+
+
+class NotEquivalent(Exception):
+    """The rewritten module may compute other results than before, or have hints that are wrong."""

@@ -16,8 +16,8 @@ from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Valu
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
 from triton_linear.passes.analysis.flow import constant, maker
-from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.framework.shape_changes import Moved
+from triton_linear.passes.framework.verifiers import NotEquivalent
 from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import may_reorder
 

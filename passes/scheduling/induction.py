@@ -14,7 +14,7 @@ from triton_linear.dialect.mlir_adapter import Attribute, Block, Operation, Valu
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import attributes_alone
 from triton_linear.passes.analysis.flow import BOUNDS, constant, maker, terminator
-from triton_linear.passes.framework.proofs import NotEquivalent
+from triton_linear.passes.framework.verifiers import NotEquivalent
 from triton_linear.passes.operations import names
 
 SEGMENTS: Final = "operandSegmentSizes"

@@ -12,13 +12,7 @@ from math import prod
 
 from triton_linear.dialect.encodings import transfer
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
-from triton_linear.dialect.mlir_adapter import (
-    InsertionPoint,
-    Location,
-    Operation,
-    Type,
-    Value,
-)
+from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Operation, Type, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.widths import Bit
 from triton_linear.passes.framework.building import in_layout, made, shaped, transposed

@@ -16,8 +16,8 @@ from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Operation, Typ
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.addresses import HINTS
 from triton_linear.passes.analysis.addressing import Affine
-from triton_linear.passes.framework.proofs import NotEquivalent
 from triton_linear.passes.framework.shape_changes import Moved, follow, places
+from triton_linear.passes.framework.verifiers import NotEquivalent
 from triton_linear.passes.widening.claims import Claim, Widened
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -11,7 +10,6 @@ from triton_linear.dialect.mlir_adapter import (
     InsertionPoint,
     Operation,
     RankedTensorType,
-    Type,
     UnitAttr,
     Value,
     operations,
@@ -21,18 +19,15 @@ from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.axis import AxisAnalysis, shape_of
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.global_memory import GlobalAccess
-from triton_linear.passes.analysis.widths import VECTOR, Bit
+from triton_linear.passes.analysis.widths import Bit
 from triton_linear.passes.framework import diagnostics
 from triton_linear.passes.framework.base import Pass
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.framework.planning import NUM_WARPS
-from triton_linear.passes.operations.names import AND, GLOBAL_ACCESSES, OR, RESHAPE
+from triton_linear.passes.operations.names import GLOBAL_ACCESSES
 from triton_linear.passes.operations.table import is_volatile
 from triton_linear.passes.widening import claims, flat, proof
-from triton_linear.passes.widening.accesses import VECTORS, access_of, operands_of
-from triton_linear.passes.widening.claims import Widened
-
-_BITWISE = frozenset({AND, OR, "arith.xori"})
+from triton_linear.passes.widening.claims import VECTORS, Widened, access_of, operands_of
 
 
 @dataclass(frozen=True)
@@ -64,8 +59,8 @@ class WidenAccesses(Pass):
         accesses = [inner for inner in ops if inner.name in GLOBAL_ACCESSES]
         if not accesses or NUM_WARPS not in op.attributes:
             return False
-        axis, table, followed = AxisAnalysis(producers_of(ops)), pass_.layouts, set[Value]()
-        decided = [found for inner in accesses if (found := _decided(inner, axis, table, followed)) is not None]
+        axis, table = AxisAnalysis(producers_of(ops)), pass_.layouts
+        decided = [found for inner in accesses if (found := _decided(inner, axis, table)) is not None]
         if not decided:
             return False
         numbering = Numbering()
@@ -91,8 +86,8 @@ class _Choice:
     constant: Any
 
 
-def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable, followed: set[Value]) -> _Choice | None:
-    """How to make an access wider, None where that cannot be. followed: as for `_is_hidden`."""
+def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable) -> _Choice | None:
+    """How to make an access wider, None where that cannot be."""
     place, mask = operands_of(op)
     address = op.operands[place]
     if not isinstance(address.type, RankedTensorType) or is_volatile(op):
@@ -111,8 +106,6 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable, followed: se
     if not bits:
         return None
     seen = access.vector_bits(bases[REGISTER])
-    if seen and _is_hidden(op, axis, followed) and not _could_be_less(access, layout, bits):
-        seen = 0
     if len(bits) <= seen or 1 << len(bits) < _promised(op):
         return None
     way = flat.flat(layout, bits)
@@ -123,45 +116,6 @@ def _decided(op: Operation, axis: AxisAnalysis, table: LayoutTable, followed: se
     size = access.element_bytes if is_pointer else 1
     constant = None if mask is None else access.mask
     return _Choice(op, bits, way, place, mask, axis.of(address), size, constant)
-
-
-def _is_hidden(op: Operation, axis: AxisAnalysis, followed: set[Value]) -> bool:
-    """Whether Triton's axis analysis cannot follow the addresses or the mask of an access. followed: values
-    that it can follow, to which those of the access are added."""
-    place, mask = operands_of(op)
-    pending = [op.operands[place], *([] if mask is None else [op.operands[mask]])]
-    known: set[Value] = set()
-    numbers: dict[Type, bool] = {}
-
-    def is_number(type_: Type) -> bool:
-        """Whether a type is of integers or pointers, or of tensors of them."""
-        if type_ not in numbers:
-            numbers[type_] = str(getattr(type_, "element_type", type_))[0] in "i!"
-        return numbers[type_]
-
-    while pending:
-        value = pending.pop()
-        if value in known or value in followed:
-            continue
-        maker = axis.maker(value)
-        if maker is None or not isinstance(value.type, RankedTensorType):
-            continue
-        known.add(value)
-        if maker.name == RESHAPE or (maker.name in _BITWISE and str(value.type.element_type) != "i1"):
-            return True
-        pending += [v for v in maker.operands if is_number(v.type)]
-    followed |= known
-    return False
-
-
-def _could_be_less(access: GlobalAccess, layout: LinearLayout, bits: Sequence[Bit]) -> bool:
-    """Whether Triton, if it knew more, could find longer vectors in this layout than those of `bits`."""
-    run = 0
-    for basis in dict(layout.bases)[REGISTER]:
-        if basis != tuple(1 << run if at == bits[0][0] else 0 for at in range(len(basis))):
-            break
-        run += 1
-    return len(bits) < min(run, (VECTOR // access.element_bytes).bit_length() - 1)
 
 
 def _promised(op: Operation) -> int:

@@ -11,8 +11,7 @@ from typing import Any
 
 from triton_linear import __version__
 from triton_linear.passes import parse
-from triton_linear.passes.registry import PASSES
-from triton_linear.passes.upstream import UPSTREAM
+from triton_linear.passes.registry import PASSES, UPSTREAM
 from triton_linear.tools.support.arguments import Parser, add_pipeline_options, flag
 
 EMIT = ("mlir", "ttgir", "llvm", "llvmir", "ptx", "cubin", "amdgcn", "hsaco")

@@ -25,8 +25,7 @@ from triton_linear.passes.framework.base import Pass, PassRun
 from triton_linear.passes.framework.run import PipelineRun, name_of, run_passes
 from triton_linear.passes.options import PipelineOptions
 from triton_linear.passes.pipeline import pipeline, rewritten
-from triton_linear.passes.registry import PASSES
-from triton_linear.passes.upstream import DIALECTS
+from triton_linear.passes.registry import DIALECTS, PASSES
 from triton_linear.passes.user_passes import PassError, UserPass
 from triton_linear.tools.opt.arguments import BINARY, PIPELINE, PLUGIN, TEXT, parse_arguments
 from triton_linear.tools.opt.expectations import compare

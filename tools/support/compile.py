@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from triton_linear.dialect import bridge, release_marks, triton_versions
+from triton_linear.dialect import bridge, release_syntax, triton_versions
 from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.locations import position
 from triton_linear.dialect.mlir_adapter import (
@@ -102,7 +102,7 @@ def read_module(text: str, context: Context, filename: str) -> Module:
 
 def _with_hints(errors: list[Diagnostic], text: str) -> list[Diagnostic]:
     """The errors about a text, with a note on the last if another release of Triton may have printed it."""
-    marks = release_marks.foreign_marks(text, triton_versions.installed_release())
+    marks = release_syntax.foreign_marks(text, triton_versions.installed_release())
     if not marks:
         return errors
     what = "; ".join(map(str, marks))

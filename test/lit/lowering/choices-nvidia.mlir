@@ -156,7 +156,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 // -----
 
-// The same with words: two selects and a replacement around each shuffle.
+// The same with words: three selects around each shuffle.
 
 // CHECK-LABEL: .entry two_registers_and_two_lanes(
 // CHECK-NOT:      {{[dt]\.shared|bar\.|matrix}}
@@ -164,7 +164,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 // CHECK-COUNT-2:  selp.b32
 // CHECK-NOT:      {{[dt]\.shared|bar\.|matrix}}
 // CHECK-COUNT-4:  shfl.sync.bfly.b32 {{.*}}, 2, 31, -1
-// CHECK-COUNT-4:  mul.lo.u32
+// CHECK-COUNT-4:  selp.b32
 // CHECK-NOT:      {{shfl|[dt]\.shared|bar\.|matrix}}
 // CHECK:          ret;
 

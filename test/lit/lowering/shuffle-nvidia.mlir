@@ -31,7 +31,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 1 : i32, ttg.targ
 // CHECK:         selp.b32
 // CHECK:         shfl.sync.bfly.b32 {{.*}}, 1, 31, -1
 // CHECK-NOT:     {{shfl|[dt]\.shared|bar\.}}
-// CHECK:         {{selp.b32|mul.lo.u32}}
+// CHECK:         selp.b32
 
 #src = #ttg.linear<{register = [[32]], lane = [[1], [2], [4], [8], [16]], warp = [], block = []}>
 #dst = #ttg.linear<{register = [[1]], lane = [[32], [2], [4], [8], [16]], warp = [], block = []}>

@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from strategies import (
-    IN_DIMS,
-    OUT_DIMS,
-    dims,
-    distributed_layouts,
-    layouts,
-    surjective_layouts,
-)
+from strategies import IN_DIMS, OUT_DIMS, dims, distributed_layouts, layouts, surjective_layouts
 
 from triton_linear.dialect import f2
 from triton_linear.dialect.linear_layout import LANE, REGISTER, WARP, LinearLayout

@@ -7,8 +7,8 @@ from pathlib import Path
 import bridge_kernels
 import pytest
 
-from triton_linear.dialect import release_marks, triton_versions
-from triton_linear.dialect.release_marks import MARKS, foreign_marks
+from triton_linear.dialect import release_syntax, triton_versions
+from triton_linear.dialect.release_syntax import MARKS, foreign_marks
 from triton_linear.dialect.triton_versions import KNOWN
 from triton_linear.tools.opt import command as opt
 
@@ -71,4 +71,4 @@ def test_an_error_about_this_releases_module_has_no_hint(
     path.write_text(HEAD + "  tt.fun\n}\n")
     assert opt.main([str(path)]) == 1
     assert "another release" not in capfd.readouterr().err
-    assert release_marks.foreign_marks(HEAD, triton_versions.installed_release()) == []
+    assert release_syntax.foreign_marks(HEAD, triton_versions.installed_release()) == []

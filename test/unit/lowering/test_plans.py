@@ -20,8 +20,7 @@ from triton_linear.lowering.planners import shuffle
 from triton_linear.lowering.planners.conversion import Hardware, Reach, between, conversion
 from triton_linear.lowering.planners.exchange import exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
-from triton_linear.lowering.planners.registers import plan_registers
-from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.planners.select import plan_registers, select
 from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.prove.plans import refuted

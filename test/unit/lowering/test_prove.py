@@ -26,8 +26,7 @@ from triton_linear.lowering.plan.plans import Plan, RegisterPlan, Rejected, Shar
 from triton_linear.lowering.planners.conversion import Hardware, conversion
 from triton_linear.lowering.planners.exchange import exchange_plans
 from triton_linear.lowering.planners.placement import Exchange
-from triton_linear.lowering.planners.registers import plan_registers
-from triton_linear.lowering.planners.select import select
+from triton_linear.lowering.planners.select import plan_registers, select
 from triton_linear.lowering.planners.shared import plan_cta_shared, plan_warp_shared
 from triton_linear.lowering.planners.shuffle import plan_shuffle
 from triton_linear.lowering.prove import plans as prove

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,7 +111,7 @@ def expressions(draw: st.DrawFn, shape: tuple[int, ...], depth: int) -> Expressi
     """An index expression; what is divided is not negative and nothing is large, as in kernels."""
     if depth == 0:
         return draw(leaves(shape))
-    name = draw(st.sampled_from([*BINARY, "%", "/", "+", "broadcast", "trans", "reshape", "join"]))
+    name = draw(st.sampled_from([*BINARY, "%", "/", "+", "broadcast", "trans", "join"]))
     if name == "broadcast":
         axis = draw(st.integers(0, len(shape) - 1))
         inner = draw(expressions((*shape[:axis], 1, *shape[axis + 1 :]), depth - 1))
@@ -126,13 +125,6 @@ def expressions(draw: st.DrawFn, shape: tuple[int, ...], depth: int) -> Expressi
         inner = draw(expressions(tuple(before), depth - 1))
         numbers = inner.numbers.transpose(0, *(axis + 1 for axis in order))
         return Expression(addressing.trans(inner.known, order), numbers, f"trans{order}({inner.text})")
-    if name == "reshape":
-        before = draw(
-            st.sampled_from([(math.prod(shape),), (1, *shape), (math.prod(shape), 1), tuple(shape[::-1])])
-        )
-        inner = draw(expressions(before, depth - 1))
-        numbers = inner.numbers.reshape(VALUATIONS, *shape)
-        return Expression(addressing.reshape(inner.known, shape), numbers, f"reshape({inner.text})")
     a = draw(expressions(shape, depth - 1))
     b = draw(expressions(shape, draw(st.integers(0, depth - 1))))
     if name == "join":
@@ -191,3 +183,10 @@ def comparisons(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Mask, npt.NDAr
     a, b = (draw(st.one_of(runs(shape), runs(shape), runs(shape), expressions(shape, 1))) for _ in range(2))
     flags = COMPARED[predicate](a.numbers, b.numbers)
     return addressing.compare(predicate, a.known, b.known), flags, f"{a.text} {predicate} {b.text}"
+
+
+def distances(value: Affine) -> Iterator[tuple[int, int, int | None]]:
+    """(dimension, bit, delta) of each bit of a coordinate."""
+    for dim, bits in enumerate(value.deltas):
+        for bit, delta in enumerate(bits):
+            yield dim, bit, delta

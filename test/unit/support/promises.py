@@ -11,7 +11,7 @@ from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, Module, Operation, Value, operations
 from triton_linear.passes.analysis.axis import pointee_bytes, shape_of
 from triton_linear.passes.framework.layouts import LayoutTable
-from triton_linear.passes.widening.accesses import operands_of
+from triton_linear.passes.widening.claims import operands_of
 
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_linear.passes.upstream import UPSTREAM
+from triton_linear.passes.registry import UPSTREAM
 from triton_linear.tools.opt import command as opt
 from triton_linear.tools.opt.arguments import list_passes, pass_help
 from triton_linear.tools.support.own_form import hidden

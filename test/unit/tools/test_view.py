@@ -23,9 +23,8 @@ from triton_linear.tools import cli
 from triton_linear.tools.explain.collect import explained
 from triton_linear.tools.support.errors import ToolError
 from triton_linear.tools.view import places
-from triton_linear.tools.view.command import drawn, text_of_rows
+from triton_linear.tools.view.command import described, drawn, text_of_rows
 from triton_linear.tools.view.memory import Memory
-from triton_linear.tools.view.page import described
 from triton_linear.tools.view.subject import Subject, subjects
 from triton_linear.tools.view.text import WIDTH, hardware_text, matrix_text, tensor_text, text_tile
 

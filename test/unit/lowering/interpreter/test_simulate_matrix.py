@@ -294,7 +294,7 @@ def test_conflicts_are_counted(count: int, pitch: int, conflict: int) -> None:
     assert [(a.kind, a.width, a.wavefronts, a.minimum) for a in counts.accesses] == [
         (kind, 16, WARPS * count * conflict, WARPS * count) for kind in ("store", "load")
     ]
-    assert counts.stores == counts.loads == {16: 1}
+    assert counts.of_kind("store") == counts.of_kind("load") == {16: 1}
     assert counts.bytes_stored == counts.bytes_loaded == WARPS * 128 * count
 
 

@@ -225,7 +225,7 @@ def test_round_trip(element: str, count: int) -> None:
     assert not outcome.races
     for result, register in zip(outcome.values, registers, strict=True):
         assert np.array_equal(result, register[:, np.arange(64) ^ 1])
-    assert outcome.counts.stores == outcome.counts.loads == {size * count: 1}
+    assert outcome.counts.of_kind("store") == outcome.counts.of_kind("load") == {size * count: 1}
     assert outcome.counts.bytes_stored == outcome.counts.bytes_loaded == 64 * size * count
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,16 @@ import numpy.typing as npt
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from index_expressions import COMPARED, VALUATIONS, Expression, comparisons, expressions, scalars, spread
+from index_expressions import (
+    COMPARED,
+    VALUATIONS,
+    Expression,
+    comparisons,
+    distances,
+    expressions,
+    scalars,
+    spread,
+)
 
 from triton_linear.passes.analysis import addressing
 from triton_linear.passes.analysis.addressing import Affine, Mask
@@ -27,7 +35,7 @@ def check(expression: Expression) -> None:
     """Everything that is claimed of the expression is so."""
     known, numbers = expression.known, expression.numbers
     assert tuple(1 << len(bits) for bits in known.deltas) == expression.shape
-    for (axis, bit), delta in addressing.distances(known).items():
+    for axis, bit, delta in distances(known):
         low, high = sides(numbers, axis, bit)
         assert delta is None or (high - low == delta).all(), (axis, bit, delta)
         assert ((high - low) % known.step(delta) == 0).all(), (axis, bit, known.unit)
@@ -85,20 +93,6 @@ def test_masks_change_only_where_they_may(data: st.DataObject, shape: tuple[int,
     mask, flags, text = data.draw(comparisons(shape))
     event(f"some never change: {any(any(bits) for bits in mask)}; {text.count('(')}")
     check_mask(mask, flags)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data(), SHAPES, st.sampled_from([(32,), (2, 16), (4, 2, 4)]))
-def test_masks_change_where_they_did_in_another_shape(
-    data: st.DataObject, shape: tuple[int, ...], other: tuple[int, ...]
-) -> None:
-    size = math.prod(shape)
-    other = other if math.prod(other) == size else (size,)
-    mask, flags, _ = data.draw(comparisons(shape))
-    check_mask(
-        addressing.constancy(addressing.reshape(addressing.flags(mask), other).deltas),
-        flags.reshape(VALUATIONS, *other),
-    )
 
 
 @settings(max_examples=60, deadline=None)

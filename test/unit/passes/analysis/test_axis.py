@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from assign_support import MODULES, axis_of, producers_of, seen, upstream
+from index_expressions import distances
 
 from triton_linear.dialect import bridge
 from triton_linear.dialect.mlir_adapter import Module, Operation, operations
@@ -22,7 +23,7 @@ def wrong(root: Module, axis: AxisAnalysis, seeds: range = SEEDS) -> list[str]:
         for value, all_numbers in seen(root, seed).items():
             known, mask = axis.of(value), axis.mask(value)
             for numbers in all_numbers:
-                for (dim, bit), delta in addressing.distances(known).items():
+                for dim, bit, delta in distances(known):
                     size = numbers.shape[dim]
                     places = [place for place in range(size) if not place >> bit & 1]
                     low, high = numbers.take(places, dim), numbers.take([p | 1 << bit for p in places], dim)

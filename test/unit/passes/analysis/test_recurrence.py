@@ -9,8 +9,7 @@ from triton_linear.dialect.mlir_adapter import Module, operations
 from triton_linear.lowering.target.situation import Situation
 from triton_linear.lowering.target.targets import target
 from triton_linear.passes import pipeline
-from triton_linear.passes.analysis.recurrence import carries_state
-from triton_linear.passes.analysis.residency import Residency
+from triton_linear.passes.analysis.residency import Residency, carries_state
 from triton_linear.passes.framework.layouts import LayoutTable
 from triton_linear.passes.options import PipelineOptions
 

@@ -10,7 +10,7 @@ from module_equivalence import upstream
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.influence import compared_values
-from triton_linear.passes.framework.proofs import NotEquivalent
+from triton_linear.passes.framework.verifiers import NotEquivalent
 from triton_linear.passes.operations.names import LOAD, STORE
 from triton_linear.passes.operations.record import UNKNOWN
 from triton_linear.passes.operations.table import named

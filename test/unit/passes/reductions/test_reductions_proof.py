@@ -11,7 +11,7 @@ from reductions_support import KINDS, ROWS, asked, module, named, parsed
 from triton_linear.dialect.encodings import layout_of, linear_encoding_text
 from triton_linear.dialect.mlir_adapter import DenseElementsAttr, InsertionPoint, IntegerAttr, Module, Operation
 from triton_linear.dialect.triton_versions import installed_release
-from triton_linear.passes.framework.proofs import NotEquivalent
+from triton_linear.passes.framework.verifiers import NotEquivalent
 from triton_linear.passes.reductions import proof, ways
 from triton_linear.passes.reductions.rewrite import ReductionWriter
 from triton_linear.passes.reductions.split import Split, split
