@@ -1,4 +1,4 @@
-"""Measures what instructions cost on the GPU at hand, and writes the constants of the target table.
+"""Measures what instructions cost on the GPU at hand, and writes the table of instructions.
 
     python -m bench.calibrate [--dry sm_90] [--write] [--output FOLDER] [--suite FILE]
 
@@ -8,8 +8,9 @@ anything), `alone` (one warp, the same code), `chain` (one warp, each waits for 
 Barriers are per CTA: `busy` with 16 warps in CTAs of the size named, `alone` with one CTA.
 
 `--dry` assembles every kernel and checks that the machine code holds the instructions that are to be timed.
-`--write` makes the figures those of the planners' table and of its page; with `--figures FILE` those of an
-earlier run. `--suite` prints how the model's predictions rank against the times of a run of bench.conversions.
+`--write` writes bench/results/instructions.md from the figures; with `--figures FILE` from those of an earlier
+run. The planners' costs (`lowering/target/targets.py`) are set by hand from them. `--suite` prints how the
+model's predictions rank against the times of a run of bench.conversions.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def measured(case: Case, effort: Effort, added: Sequence[Also], ask: Callable[..
         record["kernels"].append({"name": kernel["name"], "configs": entries})
     places = [(k, e["config"]) for k, kernel in enumerate(record["kernels"]) for e in kernel["configs"]]
     entries = [entry for kernel in record["kernels"] for entry in kernel["configs"]]
-    for mode in COMPARED:  # What is garbage comes last, lest it cost the rest anything.
+    for mode in COMPARED:
 
         def asked(some: Sequence[Place], mode: str = mode) -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = ask(alternatives.run, case.name, mode, some, taken, effort)

@@ -11,7 +11,7 @@ from .harness.statistics import GAIN, LOSS, geometric_mean, interval
 from .harness.turns import summary
 from .kernels import modes
 
-COMPARED = (modes.OURS, modes.FREE)
+COMPARED = (modes.OURS,)
 SPILLS = 16  # Inductor's `spill_threshold`.
 
 
@@ -106,7 +106,7 @@ def table(kernel: Mapping[str, Any]) -> list[str]:
             result,
         ]
         rows.append(cells)
-    return pages.table("configuration | stock µs: | stock / ours: | stock / free: | result of ours", rows)
+    return pages.table("configuration | stock µs: | stock / ours: | result of ours", rows)
 
 
 def totals(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -141,8 +141,7 @@ def markdown(report: Mapping[str, Any]) -> str:
         "the turns with their 95 % interval. **chosen**: by Inductor with stock Triton; **added**: not tried "
         "by it. The best over the best is what one who chooses by time has with each; its interval leaves out "
         f"that the same turns chose them, and kernels that spill more than {SPILLS} registers are passed over, "
-        "as Inductor does. `free`: every conversion of floating-point values costs nothing, and results are "
-        "garbage.",
+        "as Inductor does.",
         "",
         *totals(report["cases"]),
     ]

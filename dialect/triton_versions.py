@@ -88,10 +88,6 @@ CACHE_POLICIES: Final = Span((3, 9))
 HOOK_IN_KEYS: Final = Span((3, 7))
 """The key of a cached kernel ends with the key that the hook on Triton's stages returns."""
 
-OPERANDS_OVERWRITTEN: Final = Span((3, 6), (3, 8))
-"""In the PTX, an iteration may write to registers that a dot of the previous iteration still reads. Later
-Triton copies the registers first, which ptxas of CUDA 12 undoes."""
-
 
 class UnsupportedTriton(ImportError):
     """This package does not work with the installed Triton."""

@@ -9,6 +9,7 @@ draw            random programs
 pairs           modules of independent conversions, each checked separately
 partitions      modules with conversions in warp-specialised regions
 regions         modules with a program in each warp-specialised region
+warps           the interpreter for warps with programs of their own
 examine         compile and run a program, and check its result
 shrink          reduce a failing program to a smaller one with the same failure
 run             the units of a seed, each in its own process, and their totals

@@ -50,15 +50,6 @@ def geometric_mean(values: Iterable[float | None]) -> float | None:
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
-def share_taken(ours: float, headroom: float) -> float | None:
-    """(stock - ours) / (stock - free), from stock / ours and stock / free; None where free gains nothing.
-
-    >>> share_taken(ours=4 / 3, headroom=2.0)
-    0.5
-    """
-    return (1 - 1 / ours) / (1 - 1 / headroom) if headroom > 1 else None
-
-
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     """The correlation of the ranks; equal values share a rank, and where all are equal there is none (nan).
 

@@ -58,7 +58,7 @@ def _run(
             "facts": {key: variant.facts["kernels"][number] for key, variant in made.items()},
             "fell_back": made[mode].facts["fell_back"] if mode in made else [],
         }
-        if mode in made and mode != modes.FREE:
+        if mode in made:
             known |= measure.compare(one.case, one.results(modes.STOCK), one.results(mode))
         graphs |= {f"{at} {key}": variant.several for key, variant in made.items()}
         found.append(known)

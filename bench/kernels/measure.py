@@ -396,7 +396,7 @@ def judged(session: Session, wanted: Sequence[str]) -> dict[str, dict[str, Any]]
             found[mode] = dict(Failed.of(problem).facts())
     expected = session.results(modes.STOCK)
     for mode in timeable(found):
-        if mode in (modes.AGAIN, modes.FREE):
+        if mode == modes.AGAIN:
             continue
         got = session.results(mode)
         found[mode] |= compare(session.case, expected, got)

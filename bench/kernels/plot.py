@@ -1,4 +1,4 @@
-"""The run as a picture: what the plugin gains beside what free conversions would, kernel by kernel."""
+"""The run as a picture: what the plugin gains, kernel by kernel."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 from ..harness.plot import by_name, errorbars, picture
 from . import modes
-from .report import by_headroom, measured_modes, ratio
+from .report import in_order, measured_modes, ratio
 
 STYLES = {
-    modes.FREE: ("|", "0.5"),
     modes.ASSIGN: ("^", "C2"),
     modes.LOWER: ("v", "C1"),
     modes.LAYOUTS: ("s", "C4"),
@@ -24,7 +23,7 @@ def plot(report: Mapping[str, Any], path: Path) -> None:
 
     Requires: matplotlib.
     """
-    records = by_headroom([r for r in report["cases"] if ratio(r, modes.OURS) or ratio(r, modes.FREE)])
+    records = in_order([r for r in report["cases"] if ratio(r, modes.OURS)])
     if not records:
         raise ValueError("plot: the report has no case that was timed")
     shown = measured_modes(report)

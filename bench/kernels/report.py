@@ -1,4 +1,4 @@
-"""What a run found, in words: totals, losers and winners by name, the table by headroom, and what failed."""
+"""What a run found, in words: totals, losers and winners by name, the table, and what failed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 from ..harness import report as pages
 from ..harness.report import between, counted, listed, measured_on, named, not_run, number, page, spread
-from ..harness.statistics import geometric_mean, share_taken
+from ..harness.statistics import geometric_mean
 from . import modes
 
-HEADROOM = 1.05
 Record = Mapping[str, Any]
 
 
@@ -35,20 +34,12 @@ def middle(record: Record, mode: str, kind: str = "warm") -> float | None:
     return None if values is None else values[1]
 
 
-def share(record: Record) -> float | None:
-    """Of what free conversions would gain, what the plugin takes; None where that is under 5 %."""
-    ours, headroom = middle(record, modes.OURS), middle(record, modes.FREE)
-    if ours is None or headroom is None or headroom < HEADROOM:
-        return None
-    return share_taken(ours, headroom)
-
-
-def by_headroom(records: Sequence[Record]) -> list[Record]:
-    """Most headroom first; failures before everything."""
+def in_order(records: Sequence[Record]) -> list[Record]:
+    """Failures first, then what gains most."""
 
     def key(record: Record) -> tuple[bool, float]:
         failed = any("error" in found for found in record["modes"].values())
-        return not failed, -(middle(record, modes.FREE) or 0.0)
+        return not failed, -(middle(record, modes.OURS) or 0.0)
 
     return sorted(records, key=key)
 
@@ -93,7 +84,6 @@ def measured_modes(report: Mapping[str, Any]) -> list[str]:
         modes.BOUND,
         modes.BASELINE,
         modes.UNPINNED,
-        modes.FREE,
         modes.AGAIN,
     )
     return [mode for mode in order if any(middle(record, mode) for record in report["cases"])]
@@ -105,7 +95,7 @@ def total_line(record: Record) -> str:
     took = facts(record, modes.STOCK).get("microseconds")
     if took is not None:
         parts.append(f"{took:.1f} us")
-    for mode in (modes.OURS, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, modes.BASELINE, modes.FREE):
+    for mode in (modes.OURS, modes.LAYOUTS, modes.LOWER, modes.ASSIGN, modes.BASELINE):
         value = middle(record, mode)
         if value is not None:
             parts.append(f"{mode} {value:.3f}")
@@ -132,8 +122,6 @@ def totals(report: Mapping[str, Any]) -> list[str]:
             listed = ", ".join(f"{value:.3f}" for value in ratios)
             lines.append(f"- {record['name']} again, its inputs elsewhere in memory each time: {listed}")
     lines.append(f"- faster than 1.02: {named(winners(records))}")
-    if any(middle(record, modes.FREE) for record in records):
-        lines.append(f"- {_headroom(records)}")
     return lines
 
 
@@ -153,17 +141,6 @@ def of_passes(report: Mapping[str, Any]) -> list[str]:
         return []
     heads = "pass | cases: | without it / with all: | least: | most: | below 0.98: | above 1.02: | most for"
     return ["", "What each pass gains:", "", *pages.table(heads, rows)]
-
-
-def _headroom(records: Sequence[Record]) -> str:
-    wide = [(record, taken) for record in records if (taken := share(record)) is not None]
-    text = f"kernels that free conversions would speed up by 1.05 or more: {len(wide)}"
-    if not wide:
-        return text
-    ours = geometric_mean(middle(record, modes.OURS) for record, _ in wide)
-    free = geometric_mean(middle(record, modes.FREE) for record, _ in wide)
-    names = ", ".join(f"{r['name']} ({taken:.0%} of {middle(r, modes.FREE):.2f})" for r, taken in wide)
-    return f"{text}; of those stock / free {free:.3f}, stock / ours {ours:.3f}. Share taken of each: {names}"
 
 
 def _ratio_cell(record: Record, mode: str) -> str:
@@ -189,20 +166,19 @@ def table(report: Mapping[str, Any]) -> list[str]:
     shown = [mode for mode in measured_modes(report) if mode != modes.AGAIN and mode not in modes.WITHOUT]
     ratios = " | ".join(f"stock / {mode}:" for mode in shown)
     rows = []
-    for record in by_headroom(report["cases"]):
-        took, taken = facts(record, modes.STOCK).get("microseconds"), share(record)
+    for record in in_order(report["cases"]):
+        took = facts(record, modes.STOCK).get("microseconds")
         cells = [
             record["name"],
             number(took, 1, "failed"),
             *(_ratio_cell(record, mode) for mode in shown),
-            "" if taken is None else f"{taken:.0%}",
             number(middle(record, modes.OURS, "cold"), 3),
             _conversions(record),
             _result(record),
         ]
         rows.append(cells)
     between_ = f" | {ratios}" if ratios else ""
-    return pages.table(f"kernel | µs:{between_} | share taken: | cold: | conversions | result", rows)
+    return pages.table(f"kernel | µs:{between_} | cold: | conversions | result", rows)
 
 
 def markdown(report: Mapping[str, Any]) -> str:
@@ -216,12 +192,10 @@ def markdown(report: Mapping[str, Any]) -> str:
         "Times are of one call, out of CUDA graphs that take turns, with stock Triton; ratios are stock's time "
         "over that of a mode, medians over the turns with their 95 % interval. Inputs lie as the replay before "
         "left them, results in three places in turn, the same for all modes; `cold` is stock / ours after the "
-        f"L2 cache was overwritten. Inductor's configurations are {configurations}. `free`: every conversion "
-        "of floating-point values costs nothing, and results are garbage; `layouts`: the plugin without bounds "
-        "on registers; `lower`: that without assigning layouts; `assign`: that without lowering; `bound`: the "
-        "bounds on registers alone, for stock Triton's kernels; `free` has no "
-        "bounds on registers either. The share taken is (stock - ours) / (stock - free). Conversions: how many "
-        "stock Triton's TTGIR has, then what became of them.",
+        f"L2 cache was overwritten. Inductor's configurations are {configurations}. `layouts`: "
+        "the plugin without bounds on registers; `lower`: that without assigning layouts; `assign`: that "
+        "without lowering; `bound`: the bounds on registers alone, for stock Triton's kernels. Conversions: "
+        "how many stock Triton's TTGIR has, then what became of them.",
         "",
         *totals(report),
         *of_passes(report),

@@ -1,11 +1,10 @@
 """Runs the suite: each case in every mode, in a process that is replaced when a case has broken it.
 
-    python -m bench.kernels [--output DIR] [--only REGEX] [--modes stock,ours,free,lower,assign] [--quick]
+    python -m bench.kernels [--output DIR] [--only REGEX] [--modes stock,ours,lower,assign] [--quick]
 
-Results go to kernels.json, kernels.md and, with matplotlib, kernels.svg, after every case. `free`, whose
-results are garbage, is measured last, and again beside stock. The exit status is 1 if a result is wrong,
-differs from run to run, or a mode failed. `--dry` compiles what is written by hand for a target, and lists the
-rest. `--join` makes one report of several.
+Results go to kernels.json, kernels.md and, with matplotlib, kernels.svg, after every case. The exit status is 1
+if a result is wrong, differs from run to run, or a mode failed. `--dry` compiles what is written by hand for a
+target, and lists the rest. `--join` makes one report of several.
 """
 
 from __future__ import annotations

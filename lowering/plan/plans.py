@@ -280,9 +280,9 @@ class Work:
     """What one warp executes; a part is fractional if it is a mean or a bound.
 
     shuffles, wavefronts: passes through the pipe of shuffles and shared memory. alu: selects, permutes and
-    other arithmetic. waits: how often shuffles, or selects alone,
-    are waited for. rounds: how often loads from shared memory are. accesses: stores and loads of a thread.
-    warp_barriers, barriers: those of a warp, and those of more.
+    other arithmetic. waits: how often shuffles, or selects alone, are waited for. rounds: how often loads from
+    shared memory are. accesses: stores and loads of a thread. warp_barriers, barriers: those of a warp, and
+    those of more.
     """
 
     shuffles: float = 0

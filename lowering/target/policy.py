@@ -1,7 +1,7 @@
 """Every threshold that decides something, per family of GPUs.
 
-The facts of a GPU (banks, registers, instructions) are in `targets`, the costs of its instructions in `clocks`
-and `targets`. A threshold is a decision that follows from neither a manual nor the measurement of one
+The facts of a GPU (banks, registers, instructions) are in `targets`, the costs of its instructions
+there too. A threshold is a decision that follows from neither a manual nor the measurement of one
 instruction: the least saving for which a change is made, the bound of a search, an assumption about the rest of
 a kernel. `Target.policy` has the values of a GPU.
 

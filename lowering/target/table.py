@@ -20,7 +20,7 @@ from triton_linear.lowering.target.phases import Services
 class Gpu:
     """shared_kib: what a CTA may ask for. warps, ctas: the most that a multiprocessor holds. bandwidth: None if
     it is taken for the H200's. services, lane_instructions: of AMD GPUs; those of NVIDIA's follow from the
-    compute capability (`tiles`)."""
+    compute capability."""
 
     shared_kib: int
     warps: int

@@ -28,6 +28,8 @@ from triton_linear.tools.support.inputs import modules
 from triton_linear.tools.support.words import count, findings, short_encoding, short_place, short_type
 from triton_linear.tools.verify.stock import verify_stock
 
+STOCK = PipelineOptions(assign=False, reductions=False, lower=False)
+"""With these options a module stays as it is."""
 _EMBEDDED = re.compile(r'^#__ll_loc(?P<number>\d+) = loc\("(?P<symbol>\w+)"\(', re.MULTILINE)
 _IN_PARTITION = re.compile(rf"{THREAD_IN_PARTITION}\d+_thread\b")
 _OF_PARTITIONS = f'    %thread = llvm.inline_asm asm_dialect = att "{THREAD}", "=r" : () -> i32'
@@ -161,17 +163,18 @@ def check(compilation: Compilation) -> list[Checked]:
 class Verified:
     """The verified conversions of a module.
 
-    `failure`: why Triton cannot lower the whole module, empty if it can.
+    `failure`: why Triton cannot lower the whole module, empty if it can. `ours`: it could before the passes.
     """
 
     name: str
     conversions: tuple[Checked, ...]
     failure: str
+    ours: bool
 
     @property
     def ok(self) -> bool:
         """True if nothing is wrong."""
-        return all(one.ok for one in self.conversions)
+        return not self.ours and all(one.ok for one in self.conversions)
 
 
 def verified(text: str, name: str, target: str | None, options: PipelineOptions = DEFAULTS) -> Verified:
@@ -180,8 +183,13 @@ def verified(text: str, name: str, target: str | None, options: PipelineOptions 
     The code is run even if Triton cannot lower the whole module, because each conversion has its own code.
     """
     compilation = compile_text(text, name, target, "llvm", options, lenient=True)
-    failures = "; ".join(str(kernel.failure) for kernel in compilation.kernels if kernel.failure is not None)
-    return Verified(name, tuple(check(compilation)), failures)
+    failures = _failures(compilation)
+    ours = bool(failures) and not _failures(compile_text(text, name, target, "llvm", STOCK, lenient=True))
+    return Verified(name, tuple(check(compilation)), "; ".join(failures), ours)
+
+
+def _failures(compilation: Compilation) -> list[str]:
+    return [str(kernel.failure) for kernel in compilation.kernels if kernel.failure is not None]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -206,7 +214,10 @@ def _show(module: Verified) -> None:
     if module.failure:
         # Remove libtriton's place, which is in the emitted text, not in the user's, and what follows from it.
         reason = (module.failure.partition(": error: ")[2] or module.failure).partition("\n")[0]
-        print(f"{module.name}: Triton does not lower this module as a whole: {reason}", file=sys.stderr)
+        changed = " after the passes, though it does before" if module.ours else ""
+        print(
+            f"{module.name}: Triton does not lower this module as a whole{changed}: {reason}", file=sys.stderr
+        )
     for one in module.conversions:
         print(one)
         if one.verdict is not None:

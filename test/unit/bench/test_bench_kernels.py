@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bench.harness.statistics import geometric_mean, interval, share_taken
+from bench.harness.statistics import geometric_mean, interval
 from bench.harness.turns import summary
 from bench.kernels import run
 from bench.kernels.case import TORCH
-from bench.kernels.report import problems, share, total_line
+from bench.kernels.report import problems, total_line
 
 
 def timing(ratio: float, **more: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def report_of(*records: dict[str, Any], **more: Any) -> dict[str, Any]:
         "triton": "3.6.0",
         "triton_linear": "0.1.0",
         "torch": "2.11.0",
-        "modes": ["stock", "ours", "free"],
+        "modes": ["stock", "ours", "lower"],
         "pinned": True,
         "seconds": 12.0,
         "not_run": [],
@@ -67,15 +67,8 @@ def test_ratios_are_of_one_turn() -> None:
     assert summary({}, 1) == {}
 
 
-def test_the_share_is_of_time_and_none_without_headroom() -> None:
-    assert share_taken(1.0, 2.0) == 0.0
-    assert share_taken(2.0, 2.0) == 1.0
-    assert share_taken(0.8, 2.0) == pytest.approx(-0.5)
-    assert share_taken(1.1, 1.0) is None
+def test_means_are_over_what_is_there() -> None:
     assert geometric_mean([]) is None and geometric_mean([2.0, None, 0.5]) == pytest.approx(1.0)
-    assert share(record("a", ours=1.02, free=1.04)) is None
-    assert share(record("a", ours=4 / 3, free=2.0)) == pytest.approx(0.5)
-    assert share(record("a", ours=1.5)) is None
 
 
 def test_every_failure_is_told() -> None:
@@ -83,11 +76,11 @@ def test_every_failure_is_told() -> None:
     bad = record("bad", ours=1.1, lower=1.0)
     bad["modes"]["ours"] |= {"result": "WRONG", "apart": 0.5, "deterministic": False}
     bad["modes"]["lower"] |= {"fell_back": ["k: no"]}
-    bad["modes"]["free"] = {"error": "RuntimeError: CUDA error: fault"}
+    bad["modes"]["assign"] = {"error": "RuntimeError: CUDA error: fault"}
     found = problems(bad)
     assert len(found) == 4
     assert "ours: wrong results, apart by 0.5" in found and "ours: two runs differ" in found
-    assert "free: RuntimeError: CUDA error: fault" in found
+    assert "assign: RuntimeError: CUDA error: fault" in found
     assert "wrong results" in total_line(bad)
     shapeless = record("bad", ours=1.0)
     shapeless["modes"]["ours"] |= {"result": "WRONG", "why": "1 results, not 2"}
