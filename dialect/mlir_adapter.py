@@ -92,7 +92,7 @@ __all__ = [
 
 _IR = "mlir.ir"
 _OURS_AND_TRITONS = ("ll", "tt", "ttg", "ttng", "amdg", "nvws", "gluon", "proton")
-_UPSTREAM = ("arith", "builtin", "cf", "gpu", "math", "scf", "ub")
+_UPSTREAM = ("arith", "builtin", "cf", "gpu", "llvm", "math", "nvvm", "rocdl", "scf", "ub")
 """Upstream dialects that Triton's modules use. Passes access their operations by name, without Python
 classes."""
 
