@@ -90,7 +90,7 @@ def sample_of(tree: Path) -> dict[str, float]:
 def calls(paths: Sequence[Path]) -> Counter[str]:
     """How often the functions of the algebra are called while the passes run over modules, by their names."""
     # A process that samples another checkout must not need these: they may be elsewhere in it.
-    from bench.assign_time import forget, target_of
+    from bench.pass_time import forget, target_of
     from triton_linear.dialect import bridge
     from triton_linear.lowering.target import targets
     from triton_linear.passes import attempts

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.assign_time import forget, modules, parser, target_of
 from bench.conversions.build import directions
 from bench.conversions.cases import cases
 from bench.harness.cases import say
 from bench.harness.report import page, table
 from bench.harness.results import publish
+from bench.pass_time import forget, modules, parser, target_of
 from triton_linear.dialect import bridge
 from triton_linear.lowering.plan.element import element_type
 from triton_linear.lowering.plan.plans import Selection
@@ -46,8 +46,7 @@ def in_module(path: Path) -> set[Conversion]:
     for assign in (False, True):
         module = bridge.text_to_upstream(text, bridge.upstream_context())
         made = rewrite(module, PipelineOptions(assign=assign, reductions=False), target, remarks=False)
-        stubs = (stub for stub in made.stubs.values() if stub.index is None)
-        found |= {(stub.source, stub.destination, stub.element, target) for stub in stubs}
+        found |= {(stub.source, stub.destination, stub.element, target) for stub in made.stubs.values()}
     return found
 
 

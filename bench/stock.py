@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.assign_time import target_of
 from bench.conversions.build import directions
 from bench.conversions.cases import cases
 from bench.fuzz.random_layouts import Pair, random_pair
@@ -29,6 +28,7 @@ from bench.harness.cases import say
 from bench.harness.options import Parser
 from bench.harness.report import listed, page, sizes, table
 from bench.harness.results import publish
+from bench.pass_time import target_of
 from triton_linear.dialect import bridge, encodings
 from triton_linear.dialect.mlir_adapter import operations
 from triton_linear.lowering.target.targets import target as target_called

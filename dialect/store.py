@@ -62,7 +62,10 @@ def digest(*parts: str) -> str:
     >>> digest("ab", "c") == digest("a", "bc")
     False
     """
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    name = hashlib.sha256()
+    for part in parts:  # each with its length, so that parts do not run into each other
+        name.update(b"%d:%b" % (len(data := part.encode()), data))
+    return name.hexdigest()
 
 
 def read(name: str) -> Mapping[str, Any] | None:

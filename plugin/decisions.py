@@ -17,11 +17,12 @@ import functools
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.store import write_whole
 from triton_linear.dialect.verdicts import folder
 
@@ -40,7 +41,7 @@ class DecisionWarning(UserWarning):
     """Decisions cannot be read, so none are followed."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Circumstances:
     """What a decision holds for.
 
@@ -103,7 +104,7 @@ class DecisionFile:
             raise DecisionError(f"{self.path}: {error.strerror or error}") from error
         except ValueError as error:
             raise DecisionError(f"{self.path}:{len(found) + 1}: holds no decision of triton-linear") from error
-        return sorted(found, key=lambda each: each.circumstances)
+        return sorted(found, key=lambda each: astuple(each.circumstances))
 
     def put(self, decisions: Iterable[Decision]) -> None:
         """Add decisions and replace those for the same circumstances: all of them, or none if it fails."""
