@@ -205,7 +205,8 @@ def load(place: str) -> Decisions:
         return NO_DECISIONS
     path = file_of(place)
     if place and not os.path.exists(path):
-        raise DecisionError(f"{path}: there is no such file")
+        hint = "; decisions are read from files, not from URLs" if "://" in place else ""
+        raise DecisionError(f"{place if hint else path}: there is no such file{hint}")
     made = DecisionFile(path).read()
     if not made:
         return NO_DECISIONS
