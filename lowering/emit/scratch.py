@@ -26,6 +26,7 @@ behind it their bytes are others', so they are marked there for Triton's analysi
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -346,7 +347,12 @@ def nesting_of(op: Operation) -> int:
 
 def _bytes(type_: Type) -> int:
     """Bytes of a tensor or a buffer, 0 for other types; a pointer has 8, an i1 has one."""
-    found = _SHAPED.search(str(type_))
+    return _bytes_of(str(type_))
+
+
+@functools.cache
+def _bytes_of(type_: str) -> int:
+    found = _SHAPED.search(type_)
     if found is None:
         return 0
     shape, element = found.groups()
