@@ -22,7 +22,7 @@ from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
 from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.framework import provenance
-from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.base import Pass, Walk
 from triton_linear.passes.framework.planning import function_of
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Plans
 from triton_linear.passes.framework.run import PipelineRun, run_passes
@@ -115,24 +115,33 @@ def rewrite(
 
     Raises PassFailure with the diagnostics if a pass fails.
     """
-    seen = provenance.number(operations(module.operation))
+    walk = Walk(ops := operations(module.operation))
+    seen = provenance.number(ops)
     done = run_passes(
         module,
         pipeline(options, target.spelled),
         verify=verify,
         remarks=remarks,
+        walk=walk,
     )
     if not done.succeeded:
         raise PassFailure(done.errors)
-    return rewritten(module, done, target, seen, lower=options.lower)
+    return rewritten(module, done, target, seen, lower=options.lower, found=walk.found)
 
 
 def rewritten(
-    module: Module, done: PipelineRun, target: Target, seen: int = 0, *, lower: bool = True
+    module: Module,
+    done: PipelineRun,
+    target: Target,
+    seen: int = 0,
+    *,
+    lower: bool = True,
+    found: list[Operation] | None = None,
 ) -> Rewritten:
-    """The record of a run of the passes that succeeded on `module`, which had `seen` conversions before."""
+    """The record of a run of the passes that succeeded on `module`, which had `seen` conversions before. found:
+    its operations, if they are known."""
     attributes = module.operation.attributes
-    ops = operations(module.operation)
+    ops = found or operations(module.operation)
     if not lower:
         _leave_conversions_to_triton(ops, done.plans)
     lowered = done.plans.lowered

@@ -207,7 +207,7 @@ class CallWriter:
         return "".join((own.body(), text, after.body(), ranked.body()))
 
     def _body(self, call: Call, prefix: str, location: str) -> tuple[int, FunctionWriter, str]:
-        """The code of a stub for the first of its calls: the number of that, the code, and the result's name."""
+        """The code of a stub, as its first call has it: the number of that, the code, and the result's name."""
         stub, thread = call.stub, call.partition.thread if call.partition else self._thread
         key = stub.symbol, thread
         if key not in self._bodies:

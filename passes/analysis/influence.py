@@ -7,6 +7,7 @@ atomically, another last bit may mean another branch, another token, another loc
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -47,17 +48,15 @@ def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]
     memories: dict[Type, bool] = {}
 
     def sources(value: Value) -> list[Value]:
-        type_ = value.type
-        is_memory = memories.get(type_)
-        if is_memory is None:
-            is_memory = memories[type_] = "memdesc" in str(type_)
-        found = [*on_chip] if is_memory else []
+        found = [*on_chip] if on_chip and is_memory(value.type) else []
         producer = producers.get(value)
         if producer is None:
             return [*found, *_passed(value, ops)]
-        if (handed := handed_on(value, producers)) is not None:
-            return [*found, *handed]
-        found += (*producer.operands, *terminated(producer))
+        if producer.name.startswith("scf."):
+            return [*found, *(handed_on(value, producers) or ())]
+        found += producer.operands
+        if len(producer.regions):
+            found += terminated(producer)
         if writes is not None and producer.name == names.LOAD:
             # Another program may read what one writes later, and the host may give one buffer twice.
             earlier, at = writes.before(producer), producer.operands[0]
@@ -65,6 +64,11 @@ def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]
                 if writes.pointers.origins(to) in earlier or pointers.meet(to, at):
                     found.append(stored)
         return found
+
+    def is_memory(type_: Type) -> bool:
+        if type_ not in memories:
+            memories[type_] = "memdesc" in str(type_)
+        return memories[type_]
 
     return reached(roots, sources)
 
@@ -82,6 +86,7 @@ def _deciding_operands(op: Operation) -> Iterator[Value]:
 _EXCHANGE = 10  # the number of `exch` in Triton's enumeration of atomic operations
 
 
+@functools.cache
 def _may_compare(name: str) -> bool:
     """True of operations that may have `_compared_operands`."""
     known = named(name)
