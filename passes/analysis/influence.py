@@ -33,7 +33,7 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
     called = any(op.name == names.CALL for op in comparing)
     roots = [value for op in comparing if called or op.name != names.RETURN for value in _compared_operands(op)]
     if chosen or any(op.name in names.BITCASTS and is_float(op.operands[0]) for op in ops):
-        roots += [value for op in ops if op.name != names.ASSEMBLY for value in _deciding_operands(op)]
+        roots += [value for op in ops if _may_decide_by(op.name) for value in _deciding_operands(op)]
         roots += [value for op in ops if op.name == names.COMPARE for value in op.operands]
     return frozenset(_influencing(ops, roots)) if roots else frozenset()
 
@@ -73,14 +73,20 @@ def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]
     return reached(roots, sources)
 
 
+@functools.cache
+def _may_decide_by(name: str) -> bool:
+    """True of operations that may have `_deciding_operands`."""
+    return name != names.ASSEMBLY and (named(name).hands_over or named(name).deciding != ())
+
+
 def _deciding_operands(op: Operation) -> Iterator[Value]:
     known = facts(op)
     if op.name in (names.CALL, names.RETURN) and known.hands_over:
         yield from op.operands
-    elif known.deciding is None:
+    elif (deciding := known.deciding) is None:
         yield from filter(_may_decide, op.operands)
     else:
-        yield from (operand for index, operand in enumerate(op.operands) if index in known.deciding)
+        yield from (operand for index, operand in enumerate(op.operands) if index in deciding)
 
 
 _EXCHANGE = 10  # the number of `exch` in Triton's enumeration of atomic operations

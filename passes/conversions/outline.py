@@ -64,7 +64,7 @@ class OutlineConversions(Pass):
         conversions = [(inner, inner.operands[0] in raw) for inner in converting]
         own = set[int]()
         taken = {inner.attributes["sym_name"].value for inner in ops if inner.name == FUNCTION}
-        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), taken, pass_.plans)
+        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), taken, pass_.plans, pass_.layouts)
         for conversion, takes_raw in conversions:
             if ll.STOCK in conversion.attributes:
                 reason = conversion.attributes[ll.STOCK].value
@@ -117,7 +117,7 @@ class _Stubs:
     end: InsertionPoint
     taken: set[str]
     plans: Plans
-    table: LayoutTable = field(default_factory=LayoutTable)
+    table: LayoutTable
     known: dict[tuple[Type, Type, Attribute, bool], str] = field(default_factory=dict)
 
     def symbol(self, conversion: Operation, plan: Plan | None, takes_raw: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -82,6 +81,7 @@ class SplitReductions(Planning):
             op.attributes[NUM_WARPS].value,
             ctas_of(op),
             PartialCode.find(ops),
+            pass_.layouts,
         )
         kept = KeptBits.of(op, pass_, exact=self.exact)
         run.stay = frozenset(
@@ -103,9 +103,9 @@ class _Run:
     warps: int
     ctas: int
     partial: PartialCode
+    table: LayoutTable
     stay: frozenset[Operation] = frozenset()
     """Reductions that give other bits in another order."""
-    table: LayoutTable = field(default_factory=LayoutTable)
     done: int = 0
     before: float = 0.0
     after: float = 0.0
