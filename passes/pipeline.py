@@ -45,14 +45,7 @@ def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
     if options.splits_reductions:
         passes.append(DeferReductions(exact))
     if options.chooses_layouts:
-        passes.append(
-            AssignLayouts(
-                target,
-                limit,
-                split_reductions=options.splits_reductions,
-                exact=exact,
-            )
-        )
+        passes.append(AssignLayouts(target, limit, split_reductions=options.splits_reductions, exact=exact))
     if options.splits_reductions:
         passes.append(SplitReductions(target, limit, exact))
     if options.lower:
@@ -102,12 +95,7 @@ class PassFailure(Exception):
 
 
 def rewrite(
-    module: Module,
-    options: PipelineOptions,
-    target: Target,
-    *,
-    verify: bool = False,
-    remarks: bool = True,
+    module: Module, options: PipelineOptions, target: Target, *, verify: bool = False, remarks: bool = True
 ) -> Rewritten:
     """Run the pipeline over `module`, in place, for `target`.
 
@@ -117,33 +105,23 @@ def rewrite(
     """
     walk = Walk(ops := operations(module.operation))
     seen = provenance.number(ops)
-    done = run_passes(
-        module,
-        pipeline(options, target.spelled),
-        verify=verify,
-        remarks=remarks,
-        walk=walk,
-    )
+    passes = pipeline(options, target.spelled)
+    done = run_passes(module, passes, verify=verify, remarks=remarks, walk=walk)
     if not done.succeeded:
         raise PassFailure(done.errors)
-    return rewritten(module, done, target, seen, lower=options.lower, found=walk.found)
+    ops = walk.found or operations(module.operation)
+    if not options.lower:
+        _leave_conversions_to_triton(ops, done.plans)
+    return rewritten(module, done, target, seen, ops)
 
 
 def rewritten(
-    module: Module,
-    done: PipelineRun,
-    target: Target,
-    seen: int = 0,
-    *,
-    lower: bool = True,
-    found: list[Operation] | None = None,
+    module: Module, done: PipelineRun, target: Target, seen: int = 0, known: Sequence[Operation] = ()
 ) -> Rewritten:
-    """The record of a run of the passes that succeeded on `module`, which had `seen` conversions before. found:
+    """The record of a run of the passes that succeeded on `module`, which had `seen` conversions before. known:
     its operations, if they are known."""
     attributes = module.operation.attributes
-    ops = found or operations(module.operation)
-    if not lower:
-        _leave_conversions_to_triton(ops, done.plans)
+    ops = known or operations(module.operation)
     lowered = done.plans.lowered
     provenance.forget(ops)
     return Rewritten(

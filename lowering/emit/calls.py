@@ -144,12 +144,7 @@ class CallWriter:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
     def __init__(
-        self,
-        target: Target,
-        release: Release,
-        buffers: Buffers,
-        has_calls: bool,
-        framed: bool,
+        self, target: Target, release: Release, buffers: Buffers, has_calls: bool, framed: bool
     ) -> None:
         self._target, self._release = target, release
         self._barrier = BARRIER
@@ -257,13 +252,7 @@ class CallWriter:
         return f"    ttg.local_dealloc {memory} : {self._buffers.of(size, warps).whole} loc(unknown)\n"
 
     def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
-        return FunctionWriter(
-            prefix,
-            location=f" loc({location})",
-            types=self._types,
-            barrier=self._barrier,
-            thread=thread,
-        )
+        return FunctionWriter(prefix, f" loc({location})", self._types, self._barrier, thread)
 
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")

@@ -8,7 +8,6 @@ are found here: our code hands on what is known of them (`axis_hints`), else the
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 
 from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Value, producers_of
@@ -40,14 +39,11 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
         producer = producers[value]
         return list(producer.operands) if named(producer.name).followed else ()
 
-    seen = reached((value for op in ops if _is_access(op.name) for value in _sinks(op)), sources)
+    accesses = {name for name in {op.name for op in ops} if named(name).at("pointer") is not None}
+    may = [op for op in ops if op.name in accesses or op.name.startswith(_BUFFER)]
+    seen = reached((value for op in may for value in _sinks(op)), sources)
     found = (op for op in ops if op.name == CONVERT and op.results[0] in seen and is_integral(op.results[0]))
     return frozenset(op for op in found if _carries(producers.get(op.operands[0])))
-
-
-@functools.cache
-def _is_access(name: str) -> bool:
-    return named(name).at("pointer") is not None or name.startswith(_BUFFER)
 
 
 def _sinks(op: Operation) -> Iterator[Value]:

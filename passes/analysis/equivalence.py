@@ -16,13 +16,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
-from triton_linear.dialect.mlir_adapter import (
-    Operation,
-    Type,
-    Value,
-    operations,
-    text_of,
-)
+from triton_linear.dialect.mlir_adapter import Operation, Type, Value, operations, text_of
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.flow import BOUNDS
 from triton_linear.passes.analysis.writes import Writes
@@ -92,18 +86,17 @@ class Numbering:
         names, blocks = dict(around), list[list[Hashable]]()
         effects: list[Hashable] | None = None
         for line in self.lines:  # which are long: none is copied more often than it must be
-            if line[0] == "}":
+            if (first := line[0]) == "}":
                 if not line.startswith("}, {"):
                     return tuple(map(tuple, blocks)), line
                 names, effects = dict(around), None
                 continue
-            is_label = line[0] == "^"
-            if is_label or effects is None:
+            if effects is None or first == "^":
                 place, effects = (*path, len(blocks)), []
                 blocks.append(effects)
-            if is_label:
-                self._number_arguments(line, op, place, names)
-                continue
+                if first == "^":
+                    self._number_arguments(line, op, place, names)
+                    continue
             head, _, rest = line.partition(")")
             given, name, taken = head.split('"')
             try:
@@ -136,10 +129,11 @@ class Numbering:
                 key = name, attributes, operands, types
                 known = named(name)
                 pure = known.recomputed or (known.elementwise and inside is None)
-                pure = pure or (name == LOAD and self._is_free_load(inner))
+                if name == LOAD and self.writes is not None:  # may read the same at any place before a write
+                    pure = not is_volatile(inner) and self.writes.passed(inner) is not None
                 # What is not pure is an event of its own, told apart from its like by its place.
                 number = self._number(key if pure else (place, len(effects), key))
-                numbers = [number] if pure else []
+                numbers = [number] if pure and own else []
                 if len(numbers) < len(own):
                     numbers += [self._number((number, index)) for index in range(len(numbers), len(own))]
                 if not pure:
@@ -147,7 +141,7 @@ class Numbering:
             if ":" in given:
                 result = given.partition(":")[0]
                 names.update((f"{result}#{index}", number) for index, number in zip(own, numbers, strict=True))
-            elif given and numbers:
+            elif numbers:
                 names[given[:-3]] = numbers[0]
             if inner is not None and (self.erased or name == LOAD):
                 values = inner.results
@@ -173,11 +167,6 @@ class Numbering:
     def _type_shown(self, value: Value | None, type_: str) -> str:
         """The type that a value counts with; `type_` is its own."""
         return without_encoding(str(self.shown[value])) if value in self.shown else type_
-
-    def _is_free_load(self, op: Operation | None) -> bool:
-        """True if a load reads the same at any place before the next write."""
-        writes = self.writes
-        return writes is not None and not is_volatile(op) and writes.passed(op) is not None
 
     def _without_given(self, op: Operation, operands: tuple[int, ...]) -> tuple[tuple[int, ...], Sequence[int]]:
         """The operands of a loop, or of what ends its body, without those of arguments that are known, and the

@@ -45,7 +45,10 @@ def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]
     on_chip = list(_put_into_memory(ops))
     stores = [op.operands[:2] for op in ops if op.name == names.STORE]
     writes = Writes.of(ops) if stores else None
-    memories: dict[Type, bool] = {}
+
+    @functools.cache
+    def is_memory(type_: Type) -> bool:
+        return "memdesc" in str(type_)
 
     def sources(value: Value) -> list[Value]:
         found = [*on_chip] if on_chip and is_memory(value.type) else []
@@ -64,11 +67,6 @@ def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]
                 if writes.pointers.origins(to) in earlier or pointers.meet(to, at):
                     found.append(stored)
         return found
-
-    def is_memory(type_: Type) -> bool:
-        if type_ not in memories:
-            memories[type_] = "memdesc" in str(type_)
-        return memories[type_]
 
     return reached(roots, sources)
 

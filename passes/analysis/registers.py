@@ -175,12 +175,9 @@ class _Liveness:
     def _define(self, op: Operation) -> None:
         """Begin the live ranges of an operation's results, after its regions, and of its block arguments,
         before them."""
-        has_regions = len(op.regions) > 0 and op.name not in names.COMBINING
-        tensors = [result for result in op.results if isinstance(result.type, RankedTensorType)]
-        if not tensors and not has_regions:
-            return
         number, around = self._places.numbers[op], self._places.around(op)
-        for result in tensors:
+        has_regions = len(op.regions) > 0 and op.name not in names.COMBINING
+        for result in op.results:
             self._begin(result, self._places.ends[op] if has_regions else number, around)
         if not has_regions:
             return

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
 from dataclasses import field
 from typing import ClassVar
 
 from triton_linear.dialect import ll
 from triton_linear.dialect.linear_layout import LinearLayout
-from triton_linear.dialect.mlir_adapter import (
-    Attribute,
-    FlatSymbolRefAttr,
-    InsertionPoint,
-    Operation,
-    StringAttr,
-    Type,
-)
+from triton_linear.dialect.mlir_adapter import FlatSymbolRefAttr, InsertionPoint, Operation, StringAttr, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan, Stub
 from triton_linear.passes.analysis.accumulators import accumulators
@@ -118,7 +112,7 @@ class _Stubs:
     taken: set[str]
     plans: Plans
     table: LayoutTable
-    known: dict[tuple[Type, Type, Attribute, bool], str] = field(default_factory=dict)
+    known: dict[Hashable, str] = field(default_factory=dict)
 
     def symbol(self, conversion: Operation, plan: Plan | None, takes_raw: bool) -> str:
         """The name of the stub for a conversion, which is declared if it is the first of its kind."""

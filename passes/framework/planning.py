@@ -56,20 +56,13 @@ def find_target(asking: str, module: Operation, name: str | None, pass_: PassRun
     """The target called `name`, or the module's own if that is None. None if it is not known: then an error of
     the pass that is `asking` is reported, and the pass fails."""
     try:
-        return _target_of(module, name)
+        if name is None and "ttg.target" not in module.attributes:
+            raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
+        return target(module.attributes["ttg.target"].value if name is None else name)
     except ValueError as error:
         diagnostics.error(module, f"{asking}: {error}")
         pass_.signal_pass_failure()
         return None
-
-
-def _target_of(module: Operation, name: str | None) -> Target:
-    """The target called `name`, or the module's own if that is None; ValueError if there is none."""
-    if name is None:
-        if "ttg.target" not in module.attributes:
-            raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
-        name = module.attributes["ttg.target"].value
-    return target(name)
 
 
 _HELD: Final = DOTS | {LOAD, LOCAL_LOAD, DESCRIPTOR_LOAD}

@@ -76,13 +76,8 @@ class SplitReductions(Planning):
         reductions = [inner for inner in ops if inner.name == REDUCE]
         if not reductions or NUM_WARPS not in op.attributes:
             return False
-        run = _Run(
-            situation,
-            op.attributes[NUM_WARPS].value,
-            ctas_of(op),
-            PartialCode.find(ops),
-            pass_.layouts,
-        )
+        warps, partial = op.attributes[NUM_WARPS].value, PartialCode.find(ops)
+        run = _Run(situation, warps, ctas_of(op), partial, pass_.layouts)
         kept = KeptBits.of(op, pass_, exact=self.exact)
         run.stay = frozenset(
             each for each in reductions if kept.shows_order(each) or takes_held(each, kept.held)
