@@ -83,7 +83,7 @@ class Numbering:
     ) -> tuple[Hashable, str]:
         """What the blocks of an operation compute, whose first line has been read, and its last line. around:
         the numbers of values by their names, which other regions may give to other values."""
-        names, blocks = dict(around), list[list[Hashable]]()
+        names, blocks, known = dict(around), list[list[Hashable]](), self.known
         effects: list[Hashable] | None = None
         for line in self.lines:  # which are long: none is copied more often than it must be
             if (first := line[0]) == "}":
@@ -127,12 +127,12 @@ class Numbering:
                 if name == CONSTANT and (splat := _SPLAT.match(attributes)):
                     attributes = splat[1] + without_encoding(splat[2])
                 key = name, attributes, operands, types
-                known = named(name)
-                pure = known.recomputed or (known.elementwise and inside is None)
+                facts = named(name)
+                pure = facts.recomputed or (facts.elementwise and inside is None)
                 if name == LOAD and self.writes is not None:  # may read the same at any place before a write
                     pure = not is_volatile(inner) and self.writes.passed(inner) is not None
                 # What is not pure is an event of its own, told apart from its like by its place.
-                number = self._number(key if pure else (place, len(effects), key))
+                number = known.setdefault(key if pure else (place, len(effects), key), len(known))
                 numbers = [number] if pure and own else []
                 if len(numbers) < len(own):
                     numbers += [self._number((number, index)) for index in range(len(numbers), len(own))]

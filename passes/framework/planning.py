@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Final
 
-from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Type
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import UNBOUNDED
@@ -79,13 +79,11 @@ def look_for_large_tensors(module: Operation, gpu: Target, pass_: PassRun) -> No
     least, plans = gpu.policy.large_tensor, pass_.plans
     if plans.has_large_tensor is not None or least == UNBOUNDED:
         return
-    held: set[Type] = set()
-    others: set[Type] = set()
-    for op in pass_.operations(module):
-        (held if op.name in _HELD else others).update([result.type for result in op.results])
+    ops = pass_.operations(module)
+    held = {result.type for op in ops if op.name in _HELD for result in op.results}
     plans.has_large_tensor = any(
         words_of(type_, pass_.layouts) >= least
-        for type_ in held | others
+        for type_ in {result.type for op in ops for result in op.results}
         if isinstance(type_, RankedTensorType)
         and (type_ in held or str(type_.element_type).startswith(("f", "bf")))
     )
