@@ -61,14 +61,15 @@ def introduce_aliases(text: str) -> str:
     """`text` with an alias for each of Triton's layout encodings, which is written out only in its
     definition.
     """
-    if "#ttg." in '"'.join(text.split('"')[1::2]):
-        return text
     names: dict[str, str] = {}
+    whole = text
     while len(parts := _ENCODING.split(text)) > 1:  # an encoding inside another is named first
         parts[1::2] = [
             names.get(part) or names.setdefault(part, f"#layout{len(names)}") for part in parts[1::2]
         ]
         text = "".join(parts)
+    if "#layout" in '"'.join(text.split('"')[1::2]):  # a string may have what looks like an encoding
+        return whole
     return "".join(f"{alias} = {encoding}\n" for encoding, alias in names.items()) + text
 
 
@@ -122,9 +123,9 @@ def without_ll(module: Module) -> tuple[Operation, list[Operation]]:
     copy = module.operation.clone()
     ops = operations(copy)
     for op in ops:
-        attributes = op.attributes
-        for name in [name for name in attributes if name.startswith("ll.")]:
-            del attributes[name]
+        if len(attributes := op.attributes):  # which most operations have none of
+            for name in [name for name in attributes if name.startswith("ll.")]:
+                del attributes[name]
     return copy, ops
 
 

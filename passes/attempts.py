@@ -106,11 +106,7 @@ class Prepared:
 
 
 def prepare(
-    module: Module,
-    options: PipelineOptions | None,
-    target: Target,
-    *,
-    remarks: bool = False,
+    module: Module, options: PipelineOptions | None, target: Target, *, remarks: bool = False
 ) -> Prepared:
     """Run the passes over `module`, in place.
 

@@ -22,7 +22,7 @@ from triton_linear.passes.conversions.select import SelectLowering
 from triton_linear.passes.conversions.stubs import stubs_of
 from triton_linear.passes.fixes.await_operands import AwaitOperands
 from triton_linear.passes.framework import provenance
-from triton_linear.passes.framework.base import Pass
+from triton_linear.passes.framework.base import Pass, Walk
 from triton_linear.passes.framework.planning import function_of
 from triton_linear.passes.framework.plans import STOCK, DecidedConversion, Plans
 from triton_linear.passes.framework.run import PipelineRun, run_passes
@@ -45,14 +45,7 @@ def pipeline(options: PipelineOptions, target: str | None) -> list[Pass]:
     if options.splits_reductions:
         passes.append(DeferReductions(exact))
     if options.chooses_layouts:
-        passes.append(
-            AssignLayouts(
-                target,
-                limit,
-                split_reductions=options.splits_reductions,
-                exact=exact,
-            )
-        )
+        passes.append(AssignLayouts(target, limit, split_reductions=options.splits_reductions, exact=exact))
     if options.splits_reductions:
         passes.append(SplitReductions(target, limit, exact))
     if options.lower:
@@ -102,12 +95,7 @@ class PassFailure(Exception):
 
 
 def rewrite(
-    module: Module,
-    options: PipelineOptions,
-    target: Target,
-    *,
-    verify: bool = False,
-    remarks: bool = True,
+    module: Module, options: PipelineOptions, target: Target, *, verify: bool = False, remarks: bool = True
 ) -> Rewritten:
     """Run the pipeline over `module`, in place, for `target`.
 
@@ -115,26 +103,25 @@ def rewrite(
 
     Raises PassFailure with the diagnostics if a pass fails.
     """
-    seen = provenance.number(operations(module.operation))
-    done = run_passes(
-        module,
-        pipeline(options, target.spelled),
-        verify=verify,
-        remarks=remarks,
-    )
+    walk = Walk(ops := operations(module.operation))
+    seen = provenance.number(ops)
+    passes = pipeline(options, target.spelled)
+    done = run_passes(module, passes, verify=verify, remarks=remarks, walk=walk)
     if not done.succeeded:
         raise PassFailure(done.errors)
-    return rewritten(module, done, target, seen, lower=options.lower)
+    ops = walk.found or operations(module.operation)
+    if not options.lower:
+        _leave_conversions_to_triton(ops, done.plans)
+    return rewritten(module, done, target, seen, ops)
 
 
 def rewritten(
-    module: Module, done: PipelineRun, target: Target, seen: int = 0, *, lower: bool = True
+    module: Module, done: PipelineRun, target: Target, seen: int = 0, known: Sequence[Operation] = ()
 ) -> Rewritten:
-    """The record of a run of the passes that succeeded on `module`, which had `seen` conversions before."""
+    """The record of a run of the passes that succeeded on `module`, which had `seen` conversions before. known:
+    its operations, if they are known."""
     attributes = module.operation.attributes
-    ops = operations(module.operation)
-    if not lower:
-        _leave_conversions_to_triton(ops, done.plans)
+    ops = known or operations(module.operation)
     lowered = done.plans.lowered
     provenance.forget(ops)
     return Rewritten(

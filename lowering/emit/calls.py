@@ -144,12 +144,7 @@ class CallWriter:
     """Writes what stands in place of calls, and collects what that needs defined around the module."""
 
     def __init__(
-        self,
-        target: Target,
-        release: Release,
-        buffers: Buffers,
-        has_calls: bool,
-        framed: bool,
+        self, target: Target, release: Release, buffers: Buffers, has_calls: bool, framed: bool
     ) -> None:
         self._target, self._release = target, release
         self._barrier = BARRIER
@@ -162,6 +157,7 @@ class CallWriter:
         self._uses_thread = False
         self._numbered = set[int]()  # partitions that ask for the thread
         self._types: dict[str, str] = {}
+        self._bodies: dict[tuple[str, str | None], tuple[int, FunctionWriter, str]] = {}
         self._buffers = buffers
         self.locations: list[str] = []
 
@@ -178,17 +174,11 @@ class CallWriter:
         self.locations.append(f'{location} = loc("{stub.symbol}"({line["location"]}))\n')
         own = self._lines(prefix, location)
         cast = f"{_CAST} {line['operand']} : {line['source']} to {taken}"
-        source = own.define(f"{prefix}source", cast)
-        body = self._lines(prefix, location, call.partition.thread if call.partition else self._thread)
-        result = emit_body(
-            stub.plan,
-            stub.element,
-            self._target,
-            body,
-            source,
-            f"{prefix}scratch",
-            stub.accumulators,
-        )
+        own.define(f"{prefix}source", cast)
+        first, body, result = self._body(call, prefix, location)
+        text, result = body.body(), result.replace(f"%__ll_{first}_", prefix)
+        if first != call.number:  # to write the same again would take longer
+            text = text.replace(f"%__ll_{first}_", prefix).replace(f"#__ll_loc{first})", f"{location})")
         if call.partition is None:
             self._uses_thread |= body.uses_thread
         elif body.uses_thread:
@@ -201,7 +191,7 @@ class CallWriter:
         destination = line["destination"]
         if self._target.vendor == "nvidia":
             after.define(line["result"], f"{_CAST} {result} : {given} to {destination}{call.promises}")
-            return "".join((own.body(), body.body(), after.body()))
+            return "".join((own.body(), text, after.body()))
         # AMD's axis analysis gives the tensor the rank of the struct and stops where a loop or branch joins
         # it with another of its own rank; it looks at a conversion's own type, and this one is no code.
         tensor = after.define(f"{prefix}tensor", f"{_CAST} {result} : {given} to {destination}")
@@ -209,7 +199,17 @@ class CallWriter:
         ranked.define(
             line["result"], f"ttg.convert_layout {tensor}{call.promises} : {destination} -> {destination}"
         )
-        return "".join((own.body(), body.body(), after.body(), ranked.body()))
+        return "".join((own.body(), text, after.body(), ranked.body()))
+
+    def _body(self, call: Call, prefix: str, location: str) -> tuple[int, FunctionWriter, str]:
+        """The code of a stub, as its first call has it: the number of that, the code, and the result's name."""
+        stub, thread = call.stub, call.partition.thread if call.partition else self._thread
+        key = stub.symbol, thread
+        if key not in self._bodies:
+            body, ends = self._lines(prefix, location, thread), (f"{prefix}source", f"{prefix}scratch")
+            result = emit_body(stub.plan, stub.element, self._target, body, *ends, stub.accumulators)
+            self._bodies[key] = call.number, body, result
+        return self._bodies[key]
 
     def free(self, call: Call) -> str:
         """The line that frees a call's scratch, for a place outside its code."""
@@ -252,13 +252,7 @@ class CallWriter:
         return f"    ttg.local_dealloc {memory} : {self._buffers.of(size, warps).whole} loc(unknown)\n"
 
     def _lines(self, prefix: str, location: str, thread: str | None = None) -> FunctionWriter:
-        return FunctionWriter(
-            prefix,
-            location=f" loc({location})",
-            types=self._types,
-            barrier=self._barrier,
-            thread=thread,
-        )
+        return FunctionWriter(prefix, f" loc({location})", self._types, self._barrier, thread)
 
     def _alias(self, type_: str) -> str:
         return self._types.setdefault(type_, f"!__ll_registers{len(self._types)}")

@@ -32,7 +32,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from triton_linear.dialect import bridge
-from triton_linear.dialect.mlir_adapter import InsertionPoint, Location, Module, Operation, producers_of
+from triton_linear.dialect.mlir_adapter import Block, InsertionPoint, Location, Module, Operation
 from triton_linear.dialect.partitions import WARP_SPECIALIZE, first_of_partition
 from triton_linear.dialect.records import dataclass
 from triton_linear.dialect.triton_versions import ADDRESSES_COLLECTED
@@ -49,13 +49,14 @@ _CALL = "tt.call"
 _PLACE = "triton_linear.place"
 """An operation that stands where text is to come, in the copy that is printed."""
 _LINE = re.compile(
-    r'^ *(?:(?P<result>%\w+) = "tt\.call"\((?P<operand>%[\w#]+)\) '
+    r' *(?:(?P<result>%\w+) = "tt\.call"\((?P<operand>%[\w#]+)\) '
     r"<?\{[^\n]*?callee = @(?P<symbol>\w+)[^\n]*?"
     r" : \((?P<source>tensor<.*>)\) -> (?P<destination>tensor<.*>) loc\((?P<location>#?\w+|.*)\)"
-    rf'|"{re.escape(_PLACE)}"\(\)[^\n]*)\n',
-    re.MULTILINE,
+    rf'|"{re.escape(_PLACE)}"\(\)[^\n]*)\n'
 )
 """A line of such a place, or of a call of one tensor."""
+_NAME = re.compile(r'"t(?:t\.call|riton_linear\.place)"\(')
+"""What such a line has, which takes less time to find."""
 
 
 class EmbedError(Exception):
@@ -255,8 +256,9 @@ def _lines(
     """The lines of calls (True) and of places in front of operations (False), by the operations' numbers, in
     the order of the text."""
     wanted = sorted([*((n, True) for n in calls), *((n, False) for n in places)])
-    symbols = {call.stub.symbol for call in calls.values()}
-    lines = [line for line in _LINE.finditer(text) if line["result"] is None or line["symbol"] in symbols]
+    symbols = {None, *(call.stub.symbol for call in calls.values())}
+    begins = (text.rfind("\n", 0, name.start()) + 1 for name in _NAME.finditer(text))
+    lines = [line for begin in begins if (line := _LINE.match(text, begin)) and line["symbol"] in symbols]
     if len(lines) != len(wanted):
         raise EmbedError(f"{len(wanted)} calls and places are in the module, {len(lines)} in its text")
     for (n, is_call), line in zip(wanted, lines, strict=True):
@@ -273,7 +275,6 @@ def take_what_is_transposed(program: scratch.NumberedModule, calls: Iterable[Ope
     """
     if "tt.trans" not in program.names:
         return
-    producers = producers_of(program.ops)
     for call in calls:
-        while (view := producers.get(call.operands[0])) is not None and view.name == "tt.trans":
+        while not isinstance(view := call.operands[0].owner, Block) and view.name == "tt.trans":
             call.operands[0] = view.operands[0]

@@ -11,6 +11,7 @@ which AMD's instruction for one half of a product (`v_fma_mixlo_f16`) does not e
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 from triton_linear.dialect.records import dataclass
@@ -20,6 +21,7 @@ WORD, HALF = 32, 16
 """Bits of a part, and of a half of it."""
 
 
+@functools.cache
 def type_bits(type_: str) -> int:
     """Bits of an integer or float type of LLVM.
 

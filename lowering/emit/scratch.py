@@ -26,6 +26,7 @@ behind it their bytes are others', so they are marked there for Triton's analysi
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -234,14 +235,7 @@ class NumberedModule:
         self.names = [op.name for op in ops]
         self._lasts: dict[Block, int] = {}
 
-    def use(
-        self,
-        number: int,
-        plan: SharedPlan,
-        target: Target,
-        num_warps: int,
-        framed: bool,
-    ) -> ScratchUse:
+    def use(self, number: int, plan: SharedPlan, target: Target, num_warps: int, framed: bool) -> ScratchUse:
         """The scratch use of operation `number`, which `plan` lowers. `framed`: its function has a `Frame`, or
         its partition an end, so that buffers of the warps are possible."""
         op = self.ops[number]
@@ -273,7 +267,7 @@ class NumberedModule:
     def buffer_bytes(self) -> int:
         """The bytes of all buffers of the module, if no two share bytes."""
         return sum(
-            _bytes(op.results[0].type)
+            _bytes(str(op.results[0].type))
             for op, name in zip(self.ops, self.names, strict=True)
             if name == "ttg.local_alloc"
         )
@@ -288,7 +282,7 @@ class NumberedModule:
         for op, name in zip(self.ops, self.names, strict=True):
             if name == PARTITIONS:
                 makers = {value.owner.operation for value in captured(op) if not isinstance(value.owner, Block)}
-                buffers = [maker.results[0].type for maker in makers if maker.name == "ttg.local_alloc"]
+                buffers = [str(maker.results[0].type) for maker in makers if maker.name == "ttg.local_alloc"]
                 most = max(most, sum(map(_bytes, buffers)))
         return most
 
@@ -310,7 +304,7 @@ class NumberedModule:
                 return False
             elif name == "ttg.memdesc_index":
                 row = op.results[0].type
-                size = _bytes(row)
+                size = _bytes(str(row))
                 if size % step or size & (size - 1) or _encoding(row) not in _WITHOUT_GAPS:
                     return False
         return True
@@ -325,10 +319,10 @@ class NumberedModule:
             if name not in _WITH_OWN_SCRATCH:
                 continue
             op = self.ops[number]
-            size = sum(_bytes(operand.type) for operand in op.operands)
+            size = sum(_bytes(str(operand.type)) for operand in op.operands)
             end = number + 1
             if name == "tt.reduce":
-                size = min(size, num_warps * max(8, sum(_bytes(result.type) for result in op.results)))
+                size = min(size, num_warps * max(8, sum(_bytes(str(result.type)) for result in op.results)))
             if len(op.regions):
                 end += sum(len(block.operations) for region in op.regions for block in region.blocks)
             uses.append(ScratchUse(number, end, end, 0, size, warp=True, split=False))
@@ -344,9 +338,10 @@ def nesting_of(op: Operation) -> int:
     return found
 
 
-def _bytes(type_: Type) -> int:
+@functools.cache
+def _bytes(type_: str) -> int:
     """Bytes of a tensor or a buffer, 0 for other types; a pointer has 8, an i1 has one."""
-    found = _SHAPED.search(str(type_))
+    found = _SHAPED.search(type_)
     if found is None:
         return 0
     shape, element = found.groups()

@@ -42,12 +42,14 @@ class FunctionWriter:
         self._constant_lines: list[str] = []
         self._once: dict[str, str] = {}
         self._next = 0
+        self._value, self._append = f"{prefix}v", self._lines.append  # asked for by most of what is written
 
     def op(self, text: str) -> str:
         """Append `%new = text` and return %new."""
-        name = f"{self.prefix}v{self._next}"
-        self._next += 1
-        self._lines.append(f"    {name} = {text}{self._end}")
+        number = self._next
+        self._next = number + 1
+        name = f"{self._value}{number}"
+        self._append(f"    {name} = {text}{self._end}")
         return name
 
     def define(self, name: str, text: str) -> str:

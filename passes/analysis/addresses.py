@@ -39,7 +39,9 @@ def address_conversions(ops: Sequence[Operation]) -> frozenset[Operation]:
         producer = producers[value]
         return list(producer.operands) if named(producer.name).followed else ()
 
-    seen = reached((value for op in ops for value in _sinks(op)), sources)
+    accesses = {name for name in {op.name for op in ops} if named(name).at("pointer") is not None}
+    may = [op for op in ops if op.name in accesses or op.name.startswith(_BUFFER)]
+    seen = reached((value for op in may for value in _sinks(op)), sources)
     found = (op for op in ops if op.name == CONVERT and op.results[0] in seen and is_integral(op.results[0]))
     return frozenset(op for op in found if _carries(producers.get(op.operands[0])))
 

@@ -7,6 +7,7 @@ atomically, another last bit may mean another branch, another token, another loc
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -32,7 +33,7 @@ def compared_values(ops: Sequence[Operation], *, chosen: bool) -> frozenset[Valu
     called = any(op.name == names.CALL for op in comparing)
     roots = [value for op in comparing if called or op.name != names.RETURN for value in _compared_operands(op)]
     if chosen or any(op.name in names.BITCASTS and is_float(op.operands[0]) for op in ops):
-        roots += [value for op in ops if op.name != names.ASSEMBLY for value in _deciding_operands(op)]
+        roots += [value for op in ops if _may_decide_by(op.name) for value in _deciding_operands(op)]
         roots += [value for op in ops if op.name == names.COMPARE for value in op.operands]
     return frozenset(_influencing(ops, roots)) if roots else frozenset()
 
@@ -44,20 +45,21 @@ def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]
     on_chip = list(_put_into_memory(ops))
     stores = [op.operands[:2] for op in ops if op.name == names.STORE]
     writes = Writes.of(ops) if stores else None
-    memories: dict[Type, bool] = {}
+
+    @functools.cache
+    def is_memory(type_: Type) -> bool:
+        return "memdesc" in str(type_)
 
     def sources(value: Value) -> list[Value]:
-        type_ = value.type
-        is_memory = memories.get(type_)
-        if is_memory is None:
-            is_memory = memories[type_] = "memdesc" in str(type_)
-        found = [*on_chip] if is_memory else []
+        found = [*on_chip] if on_chip and is_memory(value.type) else []
         producer = producers.get(value)
         if producer is None:
             return [*found, *_passed(value, ops)]
-        if (handed := handed_on(value, producers)) is not None:
-            return [*found, *handed]
-        found += (*producer.operands, *terminated(producer))
+        if producer.name.startswith("scf."):
+            return [*found, *(handed_on(value, producers) or ())]
+        found += producer.operands
+        if len(producer.regions):
+            found += terminated(producer)
         if writes is not None and producer.name == names.LOAD:
             # Another program may read what one writes later, and the host may give one buffer twice.
             earlier, at = writes.before(producer), producer.operands[0]
@@ -69,19 +71,26 @@ def _influencing(ops: Sequence[Operation], roots: Iterable[Value]) -> set[Value]
     return reached(roots, sources)
 
 
+@functools.cache
+def _may_decide_by(name: str) -> bool:
+    """True of operations that may have `_deciding_operands`."""
+    return name != names.ASSEMBLY and (named(name).hands_over or named(name).deciding != ())
+
+
 def _deciding_operands(op: Operation) -> Iterator[Value]:
     known = facts(op)
     if op.name in (names.CALL, names.RETURN) and known.hands_over:
         yield from op.operands
-    elif known.deciding is None:
+    elif (deciding := known.deciding) is None:
         yield from filter(_may_decide, op.operands)
     else:
-        yield from (operand for index, operand in enumerate(op.operands) if index in known.deciding)
+        yield from (operand for index, operand in enumerate(op.operands) if index in deciding)
 
 
 _EXCHANGE = 10  # the number of `exch` in Triton's enumeration of atomic operations
 
 
+@functools.cache
 def _may_compare(name: str) -> bool:
     """True of operations that may have `_compared_operands`."""
     known = named(name)

@@ -36,10 +36,10 @@ class Pointers:
 
     def is_one(self, value: Value) -> bool:
         """True if a value has pointers or descriptors."""
-        known = self.types.get(value.type)
+        type_ = value.type
+        known = self.types.get(type_)
         if known is None:
-            text = str(value.type)
-            known = self.types[value.type] = any(pointer in text for pointer in _POINTERS)
+            known = self.types[type_] = any(pointer in str(type_) for pointer in _POINTERS)
         return known
 
     def origins(self, pointer: Value) -> Origins:
@@ -96,7 +96,7 @@ class Writes:
         """The writes among `ops`, all operations of a module in their order."""
         made = cls(Places(ops), Pointers(producers_of(ops)), distinct)
         for number, op in enumerate(ops):
-            if written := made._written(op):
+            if (facts(op).writes or is_impure_code(op)) and (written := made._written(op)):
                 made.first.setdefault((made._block(op), written), number)
         return made
 
@@ -128,11 +128,9 @@ class Writes:
         return frozenset(pairs)
 
     def _written(self, op: Operation) -> Origins:
-        """The arguments whose memory an operation writes to."""
+        """The arguments whose memory an operation writes to, which may write."""
         if op.name == CALL or is_impure_code(op):
             return frozenset({None})
-        if not facts(op).writes:
-            return frozenset()
         pointers = filter(self.pointers.is_one, op.operands)
         return frozenset[Value | None]().union(*map(self.pointers.origins, pointers))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
 from dataclasses import field
 from typing import ClassVar
 
@@ -49,14 +50,15 @@ class OutlineConversions(Pass):
     requires: ClassVar[tuple[Verifier, ...]] = (every_conversion_is_decided,)
     ensures: ClassVar[tuple[Verifier, ...]] = (no_convert_layout_left,)
 
-    def __call__(self, op: Operation, pass_: PassRun) -> None:
+    def __call__(self, op: Operation, pass_: PassRun) -> bool:
         ops = pass_.operations(op)
-        raw = accumulators(ops)
+        converting = [inner for inner in ops if inner.name == CONVERT]
+        raw = accumulators(ops) if converting else frozenset()
         # Told beforehand: the results of conversions are replaced on the way.
-        conversions = [(inner, inner.operands[0] in raw) for inner in ops if inner.name == CONVERT]
+        conversions = [(inner, inner.operands[0] in raw) for inner in converting]
         own = set[int]()
         taken = {inner.attributes["sym_name"].value for inner in ops if inner.name == FUNCTION}
-        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), taken, pass_.plans)
+        stubs = _Stubs(InsertionPoint(op.regions[0].blocks[0]), taken, pass_.plans, pass_.layouts)
         for conversion, takes_raw in conversions:
             if ll.STOCK in conversion.attributes:
                 reason = conversion.attributes[ll.STOCK].value
@@ -67,7 +69,7 @@ class OutlineConversions(Pass):
                     conversion, f"{self.name}: conversion has no plan; run linear-select-lowering"
                 )
                 pass_.signal_pass_failure()
-                return
+                break
             plan = pass_.plans.of(conversion)
             record = conversion.attributes[ll.PLAN]
             kind = ll.plan_from_attribute(record).kind if plan is None else plan.kind
@@ -76,6 +78,7 @@ class OutlineConversions(Pass):
             pass_.plans.conversions.append(_decided(conversion, own, kind, detail, symbol))
             if symbol is not None:
                 _call(conversion, symbol)
+        return bool(stubs.known)
 
 
 def _decided(
@@ -108,13 +111,13 @@ class _Stubs:
     end: InsertionPoint
     taken: set[str]
     plans: Plans
-    table: LayoutTable = field(default_factory=LayoutTable)
-    known: dict[tuple[Type, Type, str, bool], str] = field(default_factory=dict)
+    table: LayoutTable
+    known: dict[Hashable, str] = field(default_factory=dict)
 
     def symbol(self, conversion: Operation, plan: Plan | None, takes_raw: bool) -> str:
         """The name of the stub for a conversion, which is declared if it is the first of its kind."""
         source, result = conversion.operands[0].type, conversion.results[0].type
-        key = source, result, str(conversion.attributes[ll.PLAN]), takes_raw
+        key = source, result, conversion.attributes[ll.PLAN], takes_raw
         if key not in self.known:
             layouts = self.layout(source), self.layout(result)
             name = self.known[key] = self.declared(conversion, *layouts, takes_raw)

@@ -253,11 +253,9 @@ def _may_come_early(name: str) -> bool:
 
 
 def _is_async(op: Operation) -> bool:
-    return (
-        op.name == names.WARP_GROUP_DOT
-        and "isAsync" in op.attributes
-        and str(op.attributes["isAsync"]) == "true"
-    )
+    if op.name != names.WARP_GROUP_DOT or "isAsync" not in op.attributes:
+        return False
+    return str(op.attributes["isAsync"]) == "true"
 
 
 def _reads_registers(op: Operation) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Final
 
-from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType, Type
+from triton_linear.dialect.mlir_adapter import Operation, RankedTensorType
 from triton_linear.dialect.partitions import WARP_SPECIALIZE
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.target.policy import UNBOUNDED
@@ -56,20 +56,13 @@ def find_target(asking: str, module: Operation, name: str | None, pass_: PassRun
     """The target called `name`, or the module's own if that is None. None if it is not known: then an error of
     the pass that is `asking` is reported, and the pass fails."""
     try:
-        return _target_of(module, name)
+        if name is None and "ttg.target" not in module.attributes:
+            raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
+        return target(module.attributes["ttg.target"].value if name is None else name)
     except ValueError as error:
         diagnostics.error(module, f"{asking}: {error}")
         pass_.signal_pass_failure()
         return None
-
-
-def _target_of(module: Operation, name: str | None) -> Target:
-    """The target called `name`, or the module's own if that is None; ValueError if there is none."""
-    if name is None:
-        if "ttg.target" not in module.attributes:
-            raise ValueError("module has no 'ttg.target' and the pass no 'target' option")
-        name = module.attributes["ttg.target"].value
-    return target(name)
 
 
 _HELD: Final = DOTS | {LOAD, LOCAL_LOAD, DESCRIPTOR_LOAD}
@@ -86,13 +79,11 @@ def look_for_large_tensors(module: Operation, gpu: Target, pass_: PassRun) -> No
     least, plans = gpu.policy.large_tensor, pass_.plans
     if plans.has_large_tensor is not None or least == UNBOUNDED:
         return
-    held: set[Type] = set()
-    others: set[Type] = set()
-    for op in pass_.operations(module):
-        (held if op.name in _HELD else others).update([result.type for result in op.results])
+    ops = pass_.operations(module)
+    held = {result.type for op in ops if op.name in _HELD for result in op.results}
     plans.has_large_tensor = any(
         words_of(type_, pass_.layouts) >= least
-        for type_ in held | others
+        for type_ in {result.type for op in ops for result in op.results}
         if isinstance(type_, RankedTensorType)
         and (type_ in held or str(type_.element_type).startswith(("f", "bf")))
     )

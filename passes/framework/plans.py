@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from triton_linear.dialect import ll
-from triton_linear.dialect.mlir_adapter import Operation, Type
+from triton_linear.dialect.mlir_adapter import Attribute, Operation, Type
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.plans import Plan, Selection, Stub
 
@@ -51,7 +51,7 @@ class Plans:
     asks.
     """
 
-    selections: dict[tuple[Type, Type, str], Selection] = field(default_factory=dict)
+    selections: dict[tuple[Type, Type, Attribute], Selection] = field(default_factory=dict)
     stubs: dict[str, Stub] = field(default_factory=dict)
     conversions: list[DecidedConversion] = field(default_factory=list)
     lowered: set[int] | None = None
@@ -67,5 +67,5 @@ class Plans:
         self.selections[_key(conversion)] = selection
 
 
-def _key(conversion: Operation) -> tuple[Type, Type, str]:
-    return conversion.operands[0].type, conversion.results[0].type, str(conversion.attributes[ll.PLAN])
+def _key(conversion: Operation) -> tuple[Type, Type, Attribute]:
+    return conversion.operands[0].type, conversion.results[0].type, conversion.attributes[ll.PLAN]

@@ -48,18 +48,19 @@ def run_passes(
     verify: bool = False,
     remarks: bool = True,
     watch: Watch | None = None,
+    walk: Walk | None = None,
 ) -> PipelineRun:
     """Run `passes` over `module`; a string is a pass, or a pipeline of passes, of upstream MLIR.
 
     The run ends at the first pass that fails. `verify` checks what each pass requires and ensures, and MLIR's
     own rules, between passes. Without `remarks` none is composed, which takes time. `watch` is called before
-    and after each pass.
+    and after each pass. `walk`: the operations as they were found before, and behind the run as the passes did.
     """
     context = module.context
     manager = PassManager(MODULE, context)
     manager.enable_verifier(verify)
     seconds: list[tuple[str, float]] = []
-    plans, walk, layouts = Plans(), Walk(), LayoutTable()
+    plans, walk, layouts = Plans(), walk or Walk(), LayoutTable()
     for pass_ in passes:
         clock = _Clock()
         if watch is not None:

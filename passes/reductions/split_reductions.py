@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, ClassVar
 
 from triton_linear.dialect import ll
@@ -77,12 +76,8 @@ class SplitReductions(Planning):
         reductions = [inner for inner in ops if inner.name == REDUCE]
         if not reductions or NUM_WARPS not in op.attributes:
             return False
-        run = _Run(
-            situation,
-            op.attributes[NUM_WARPS].value,
-            ctas_of(op),
-            PartialCode.find(ops),
-        )
+        warps, partial = op.attributes[NUM_WARPS].value, PartialCode.find(ops)
+        run = _Run(situation, warps, ctas_of(op), partial, pass_.layouts)
         kept = KeptBits.of(op, pass_, exact=self.exact)
         run.stay = frozenset(
             each for each in reductions if kept.shows_order(each) or takes_held(each, kept.held)
@@ -103,9 +98,9 @@ class _Run:
     warps: int
     ctas: int
     partial: PartialCode
+    table: LayoutTable
     stay: frozenset[Operation] = frozenset()
     """Reductions that give other bits in another order."""
-    table: LayoutTable = field(default_factory=LayoutTable)
     done: int = 0
     before: float = 0.0
     after: float = 0.0

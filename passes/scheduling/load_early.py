@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from triton_linear.dialect.mlir_adapter import Operation, Value
+from triton_linear.dialect.mlir_adapter import Block, Operation, Value
 from triton_linear.dialect.records import dataclass
 from triton_linear.passes.analysis.equivalence import Numbering
 from triton_linear.passes.analysis.writes import Pair, Writes, mark_early
@@ -55,10 +56,10 @@ class LoadEarly(Pass):
 
     def __call__(self, op: Operation, pass_: PassRun) -> bool | None:
         ops = pass_.operations(op)
-        if not any(inner.name == LOAD for inner in ops):
-            return False
+        loads = Counter(inner.block for inner in ops if inner.name == LOAD)
+        several = {block for block, count in loads.items() if count > 1}  # one that waits, and one that moves
         mover = _Mover(ops, pass_, self.distinct)
-        moves = [move for body in _bodies(ops) for move in mover.advance(*body)]
+        moves = [move for body in _bodies(ops, several) for move in mover.advance(*body)]
         if not moves:
             return False
         with Numbering(loads_move=True, distinct=self.distinct).same(op, "earlier loads"):
@@ -68,12 +69,12 @@ class LoadEarly(Pass):
         return None
 
 
-def _bodies(ops: Sequence[Operation]) -> Iterator[tuple[list[Operation], bool]]:
-    """The operations of each block, and whether it is the body of a loop."""
-    for op in ops:
+def _bodies(ops: Sequence[Operation], blocks: set[Block]) -> Iterator[tuple[list[Operation], bool]]:
+    """The operations of each of these blocks, and whether it is the body of a loop."""
+    for op in ops if blocks else ():
         if len(op.regions):
             for region in op.regions:
-                for block in region.blocks:
+                for block in filter(blocks.__contains__, region.blocks):
                     yield [inner.operation for inner in block.operations], op.name in LOOPS
 
 
