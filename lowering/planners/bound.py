@@ -169,13 +169,9 @@ class Bounds:
     bits: int
     known: dict[tuple[Relation, int, bool, int, int], LowerBound] = field(default_factory=dict)
     joined: dict[BoundedSide, bool] = field(default_factory=dict)
-    pairs: dict[tuple[BoundedSide, BoundedSide], LowerBound] = field(default_factory=dict)
 
     def of(self, source: BoundedSide, target: BoundedSide) -> LowerBound:
         """`least_cost` from one side to the other."""
-        pair = source, target
-        if (found := self.pairs.get(pair)) is not None:
-            return found
         related = relation(source, target, bool(self.target.lane_instructions))
         joined = self.joined.get(target)
         if joined is None:
@@ -186,7 +182,6 @@ class Bounds:
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = LowerBound(related.reach, self._by_planner(*key))
-        self.pairs[pair] = found
         return found
 
     def _by_planner(

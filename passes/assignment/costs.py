@@ -14,7 +14,7 @@ from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import SharedPlan, meets_warps
-from triton_linear.lowering.planners.bound import BoundedSide, Bounds, LowerBound
+from triton_linear.lowering.planners.bound import BoundedSide, Bounds
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
@@ -48,6 +48,9 @@ class AssignmentCosts:
     apart: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
+    least: dict[tuple[ElementType, int, float], dict[tuple[BoundedSide, BoundedSide], float]] = field(
+        default_factory=dict
+    )
 
     @property
     def target(self) -> Target:
@@ -124,8 +127,6 @@ class AssignmentCosts:
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
         """The layout of a value of `shape` that follows from the candidate by `path`; its encoding if that has
         no linear layout."""
-        if not path and shape == tuple([size for _, size in candidate.layout.out_dims]):
-            return candidate.layout
         try:
             return layout_in(candidate, shape, path)
         except NoLayout:
@@ -150,7 +151,7 @@ class AssignmentCosts:
         bounds = self.bounds.get((element, bits))
         if bounds is None:
             bounds = self.bounds[element, bits] = Bounds(element, self.target, bits)
-        clocks: dict[LowerBound, float] = {}
+        known = self.least.setdefault((element, bits, meeting), {})
         table: list[list[float | None]] = []
         for given, source in zip(givens, sources, strict=True):
             row: list[float | None] = []
@@ -160,11 +161,11 @@ class AssignmentCosts:
                 elif source is end:
                     row.append(None)
                 else:
-                    least = bounds.of(source, end)
-                    once = clocks.get(least)
+                    once = known.get((source, end))
                     if once is None:
+                        least = bounds.of(source, end)
                         once = least.expected(self.busy) + (meeting if least.reach > Reach.WARP else 0.0)
-                        clocks[least] = once
+                        known[source, end] = once
                     row.append(once * often + added)
             table.append(row)
         return table
