@@ -102,7 +102,6 @@ def parse(text: str, release: Release | None = None) -> Encoding:
     return _Builder(release or installed_release())(parse_attribute(text))
 
 
-@lru_cache(maxsize=8192)
 def layout_of(
     encoding_text: str,
     shape: tuple[int, ...],
@@ -118,6 +117,11 @@ def layout_of(
     No layout in Triton 3.6 to 3.9 depends on ``element_bits``: an encoding that needs the width states it
     itself.
     """
+    return _layout_of(encoding_text, shape, release)
+
+
+@lru_cache(maxsize=8192)
+def _layout_of(encoding_text: str, shape: tuple[int, ...], release: Release | None) -> LinearLayout:
     return parse(encoding_text, release).to_linear_layout(shape)
 
 
