@@ -240,6 +240,7 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
     return 0.0, max(1.0, inside + outside * (2.0 if copies else 0.5))
 
 
+@functools.lru_cache(maxsize=1024)
 def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType, target: Target) -> Cost:
     """The bound for shuffles and selects."""
     if shuffles:
@@ -247,6 +248,7 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
     return Work(shuffles, selects, waits=1).cost(target.costs, warps)
 
 
+@functools.lru_cache(maxsize=1024)
 def _shared(sides: tuple[float, float], warps: int, target: Target, meets: bool, joined: bool) -> Cost:
     """The bound of an exchange through shared memory; `sides`: words that a thread stores, and that it loads.
     meets: warps meet at a barrier."""

@@ -14,7 +14,7 @@ from triton_linear.dialect.linear_layout import REGISTER, LinearLayout
 from triton_linear.dialect.records import dataclass
 from triton_linear.lowering.plan.element import ElementType
 from triton_linear.lowering.plan.plans import SharedPlan, meets_warps
-from triton_linear.lowering.planners.bound import BoundedSide, Bounds
+from triton_linear.lowering.planners.bound import BoundedSide, Bounds, LowerBound
 from triton_linear.lowering.planners.conversion import Reach
 from triton_linear.lowering.planners.select import select
 from triton_linear.lowering.target.situation import Situation
@@ -28,6 +28,9 @@ from triton_linear.passes.reductions import costs as reductions
 INFINITE = 1e12
 _UNKNOWN = 200.0
 """Clocks of a conversion of layouts that this package does not know."""
+
+_Known = dict[LowerBound | tuple[BoundedSide, BoundedSide], float]
+"""Clocks of conversions that have a bound, and from one side to another."""
 
 
 def _is_loaded(edge: Edge) -> bool:
@@ -48,9 +51,7 @@ class AssignmentCosts:
     apart: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
-    least: dict[tuple[ElementType, int, float], dict[tuple[BoundedSide, BoundedSide], float]] = field(
-        default_factory=dict
-    )
+    least: dict[tuple[ElementType, int, float], _Known] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:
@@ -164,8 +165,9 @@ class AssignmentCosts:
                     once = known.get((source, end))
                     if once is None:
                         least = bounds.of(source, end)
-                        once = least.expected(self.busy) + (meeting if least.reach > Reach.WARP else 0.0)
-                        known[source, end] = once
+                        if (once := known.get(least)) is None:
+                            once = least.expected(self.busy) + (meeting if least.reach > Reach.WARP else 0.0)
+                        known[least] = known[source, end] = once
                     row.append(once * often + added)
             table.append(row)
         return table
