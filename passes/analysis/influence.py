@@ -7,6 +7,7 @@ atomically, another last bit may mean another branch, another token, another loc
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -82,6 +83,7 @@ def _deciding_operands(op: Operation) -> Iterator[Value]:
 _EXCHANGE = 10  # the number of `exch` in Triton's enumeration of atomic operations
 
 
+@functools.cache
 def _may_compare(name: str) -> bool:
     """True of operations that may have `_compared_operands`."""
     known = named(name)

@@ -97,7 +97,7 @@ class LocalAccess:
         if flipped is None:
             flipped = 0
             for columns, value in zip(self.columns, basis, strict=True):
-                flipped ^= f2.multiply_vector(columns, value)
+                flipped ^= f2.multiply_vector(columns, value) if value else 0
             self._offsets[basis] = flipped
         return flipped
 

@@ -47,6 +47,7 @@ class Draft:
 
     def __post_init__(self) -> None:
         self.axis, self.frequencies = self.facts.axis, self.facts.frequencies
+        self.constant: dict[ValueNode, Constancy] = {}
 
     def finish(self) -> Graph:
         """The finished problem. Requires: all operations of the scope have been visited."""
@@ -106,7 +107,10 @@ class Draft:
         self.crossings.append((value, group, path, use))
 
     def _constancy(self, value: ValueNode) -> Constancy:
-        return constancy(self.axis.of(value).deltas)
+        known = self.constant.get(value)
+        if known is None:
+            known = self.constant[value] = constancy(self.axis.of(value).deltas)
+        return known
 
     # Edges
 
@@ -173,7 +177,7 @@ class Draft:
                 continue
             seen.add((value, path))
             recipe = self.recipes[value]
-            clocks = weights.of(recipe.op, recipe.kind.bits, self.situation.gpu.costs) * recipe.frequency
+            clocks = recipe.clocks.get(recipe.op, 0.0) * recipe.frequency
             if clocks:
                 key = path, recipe.kind.shape, self._constancy(value)
                 work[key] = work.get(key, 0.0) + clocks

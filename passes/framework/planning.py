@@ -89,7 +89,7 @@ def look_for_large_tensors(module: Operation, gpu: Target, pass_: PassRun) -> No
     held: set[Type] = set()
     others: set[Type] = set()
     for op in pass_.operations(module):
-        (held if op.name in _HELD else others).update([result.type for result in op.results])
+        (held if op.name in _HELD else others).update(op.results.types)
     plans.has_large_tensor = any(
         words_of(type_, pass_.layouts) >= least
         for type_ in held | others
