@@ -71,7 +71,7 @@ class AssignmentCosts:
             clocks += work * self._distinct_registers(candidate, path, shape, constancy)
         copied = {local.copied: local for local, _ in group.locals if local.copied}
         for access, frequency in group.accesses:
-            local = copied.get(access)
+            local = copied.get(access) if copied else None
             of_access = local.copy_clocks if local else access.clocks
             moved, issued = of_access(candidate.layout, self.target.memory)
             memory += moved * frequency
