@@ -269,7 +269,7 @@ def intersection(u: Sequence[int], v: Sequence[int]) -> tuple[int, ...]:
     >>> intersection((0b001, 0b010), (0b011, 0b100))
     (3,)
     """
-    if not any([vector & (vector - 1) for vector in (*u, *v)]):  # both are spanned by unit vectors
+    if not any(vector & (vector - 1) for vector in (*u, *v)):  # both are spanned by unit vectors
         return _units(_union(u) & _union(v))
     # Zassenhaus: of the rows (u, u) and (v, 0), those that cancel on the left are in both spans on the right.
     width = max([vector.bit_length() for vector in (*u, *v)], default=0)
@@ -313,7 +313,10 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     (1, 4)
     """
     vectors, candidates = tuple(vectors), tuple(candidates)
-    if not any([vector & (vector - 1) for vector in (*vectors, *candidates)]):  # most often all are units
+    for vector in (*vectors, *candidates):
+        if vector & (vector - 1):
+            break
+    else:  # most often all are unit vectors
         union = _union(vectors)
         return tuple([unit for unit in candidates if unit & ~union and (union := union | unit)])
     pivots: dict[int, int] = {}

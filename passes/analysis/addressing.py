@@ -393,8 +393,9 @@ def is_constant(basis: Sequence[int], mask: Mask) -> bool:
     (True, False)
     """
     for same, value in zip(mask, basis, strict=True):
-        while value:  # most often one bit or none
-            if not same[value.bit_length() - 1]:
+        rest = value
+        while rest:  # most often one bit or none
+            if not same[rest.bit_length() - 1]:
                 return False
-            value ^= 1 << value.bit_length() - 1
+            rest ^= 1 << rest.bit_length() - 1
     return True
