@@ -103,10 +103,7 @@ def parse(text: str, release: Release | None = None) -> Encoding:
 
 
 def layout_of(
-    encoding_text: str,
-    shape: tuple[int, ...],
-    element_bits: int = 32,
-    release: Release | None = None,
+    encoding_text: str, shape: tuple[int, ...], element_bits: int = 32, release: Release | None = None
 ) -> LinearLayout:
     """The layout of a tensor of this shape, whose encoding Triton prints as ``encoding_text``.
 

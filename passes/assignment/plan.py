@@ -196,16 +196,7 @@ class _Search:
         optimal = solution.optimal and self.planned < limits.PLANNED_CONVERSIONS
         after = self.price(choices)
         return Assignment(
-            chosen,
-            before,
-            after,
-            priced,
-            edges,
-            again,
-            recomputed,
-            weight,
-            self.planned,
-            optimal,
+            chosen, before, after, priced, edges, again, recomputed, weight, self.planned, optimal
         )
 
     def _solve_with_exact_prices(self, weight: float) -> tuple[Mapping[Group, int], Solution]:

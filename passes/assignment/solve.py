@@ -104,9 +104,7 @@ def _by_elimination(problem: Problem) -> tuple[int, ...] | None:
 
 
 @functools.lru_cache(maxsize=16)
-def _steps(
-    sizes: tuple[int, ...], pairs: tuple[tuple[int, int], ...], most: int
-) -> tuple[_Step, ...] | None:
+def _steps(sizes: tuple[int, ...], pairs: tuple[tuple[int, int], ...], most: int) -> tuple[_Step, ...] | None:
     """The order in which variables with so many choices are eliminated; None if a table would exceed `most`
     entries. A problem is solved several times with other costs, which change nothing here."""
     scopes: list[tuple[int, ...]] = [*((variable,) for variable in range(len(sizes))), *pairs]
