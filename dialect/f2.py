@@ -312,6 +312,13 @@ def extend(vectors: Iterable[int], candidates: Iterable[int]) -> tuple[int, ...]
     >>> extend((0b011,), (0b001, 0b010, 0b100))
     (1, 4)
     """
+    vectors, candidates = tuple(vectors), tuple(candidates)
+    for vector in (*vectors, *candidates):
+        if vector & (vector - 1):
+            break
+    else:  # most often all are unit vectors
+        union = _union(vectors)
+        return tuple([unit for unit in candidates if unit & ~union and (union := union | unit)])
     pivots: dict[int, int] = {}
     spanning: list[int] = []
     taken: list[int] = []

@@ -291,6 +291,7 @@ class LinearLayout(LabelledMatrix, Pictured):
             raise ValueError(f"invert: the layout is not invertible: {self._rank_text()}")
         return self.pseudoinvert()
 
+    @lru_cache(maxsize=1024)  # noqa: B019
     def pseudoinvert(self) -> LinearLayout:
         """L(L⁺(y)) = y: a right inverse.
 

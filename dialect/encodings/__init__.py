@@ -102,12 +102,8 @@ def parse(text: str, release: Release | None = None) -> Encoding:
     return _Builder(release or installed_release())(parse_attribute(text))
 
 
-@lru_cache(maxsize=8192)
 def layout_of(
-    encoding_text: str,
-    shape: tuple[int, ...],
-    element_bits: int = 32,
-    release: Release | None = None,
+    encoding_text: str, shape: tuple[int, ...], element_bits: int = 32, release: Release | None = None
 ) -> LinearLayout:
     """The layout of a tensor of this shape, whose encoding Triton prints as ``encoding_text``.
 
@@ -118,6 +114,11 @@ def layout_of(
     No layout in Triton 3.6 to 3.9 depends on ``element_bits``: an encoding that needs the width states it
     itself.
     """
+    return _layout_of(encoding_text, shape, release)
+
+
+@lru_cache(maxsize=8192)
+def _layout_of(encoding_text: str, shape: tuple[int, ...], release: Release | None) -> LinearLayout:
     return parse(encoding_text, release).to_linear_layout(shape)
 
 

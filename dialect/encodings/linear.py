@@ -127,9 +127,4 @@ class GenericLinear(Linear):
 
 
 def _read_bases(fields: Fields) -> tuple[tuple[Basis, ...], ...]:
-    return (
-        fields.bases(REGISTER),
-        fields.bases(LANE),
-        fields.bases(WARP),
-        fields.bases(BLOCK),
-    )
+    return (fields.bases(REGISTER), fields.bases(LANE), fields.bases(WARP), fields.bases(BLOCK))

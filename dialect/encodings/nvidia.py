@@ -105,10 +105,7 @@ class NvidiaMma(DotParent):
         # Operand A of m8n8k4 (f64) is a quarter of that of other instructions, operand B is half.
         small = self.small_operands and self._tile_m == 8
         tile = self._fragment(
-            order,
-            outer=8 if operand or small else 16,
-            inner=(4 if small else 8) * k_width,
-            k_width=k_width,
+            order, outer=8 if operand or small else 16, inner=(4 if small else 8) * k_width, k_width=k_width
         )
         tile.steps_or_copies(WARP, self.warps_per_cta, self._warp_order, k_axis)
         return tile.layout(shape, self.cga.without(k_axis), order)

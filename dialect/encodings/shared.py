@@ -176,11 +176,7 @@ class SharedLinear(_ExplicitBases):
     @classmethod
     def from_attribute(cls, attribute: Attribute, build: Build) -> SharedLinear:
         fields = fields_of(attribute)
-        result = cls(
-            fields.bases(OFFSET),
-            fields.bases(BLOCK, ()),
-            fields.power_of_two("alignment", 16),
-        )
+        result = cls(fields.bases(OFFSET), fields.bases(BLOCK, ()), fields.power_of_two("alignment", 16))
         fields.finish()
         _check_one_rank(cls.name, (*result.offsets, *result.blocks))
         return result

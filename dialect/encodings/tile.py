@@ -87,6 +87,8 @@ class Cga:
 
     def split(self, shape: Sequence[int]) -> tuple[int, ...]:
         """How many pieces each dimension of a tensor of this shape is cut into."""
+        if not self.bases:
+            return (1,) * len(shape)
         pieces = [1] * len(shape)
         for basis in self.bases:
             pieces = [max(n, 2 * value) for n, value in zip(pieces, basis, strict=True)]
@@ -94,7 +96,7 @@ class Cga:
 
     def shape_of_cta(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of one CTA's piece."""
-        return tuple(size // n for size, n in zip(shape, self.split(shape), strict=True))
+        return tuple([size // n for size, n in zip(shape, self.split(shape), strict=True)])
 
 
 class EncodingTile:

@@ -169,13 +169,9 @@ class Bounds:
     bits: int
     known: dict[tuple[Relation, int, bool, int, int], LowerBound] = field(default_factory=dict)
     joined: dict[BoundedSide, bool] = field(default_factory=dict)
-    pairs: dict[tuple[BoundedSide, BoundedSide], LowerBound] = field(default_factory=dict)
 
     def of(self, source: BoundedSide, target: BoundedSide) -> LowerBound:
         """`least_cost` from one side to the other."""
-        pair = source, target
-        if (found := self.pairs.get(pair)) is not None:
-            return found
         related = relation(source, target, bool(self.target.lane_instructions))
         joined = self.joined.get(target)
         if joined is None:
@@ -186,7 +182,6 @@ class Bounds:
         found = self.known.get(key)
         if found is None:
             found = self.known[key] = LowerBound(related.reach, self._by_planner(*key))
-        self.pairs[pair] = found
         return found
 
     def _by_planner(
@@ -245,6 +240,7 @@ def _by_lane_instructions(words: float, related: Relation, target: Target) -> tu
     return 0.0, max(1.0, inside + outside * (2.0 if copies else 0.5))
 
 
+@functools.lru_cache(maxsize=1024)
 def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType, target: Target) -> Cost:
     """The bound for shuffles and selects."""
     if shuffles:
@@ -252,6 +248,7 @@ def _shuffled(shuffles: float, selects: float, warps: int, element: ElementType,
     return Work(shuffles, selects, waits=1).cost(target.costs, warps)
 
 
+@functools.lru_cache(maxsize=1024)
 def _shared(sides: tuple[float, float], warps: int, target: Target, meets: bool, joined: bool) -> Cost:
     """The bound of an exchange through shared memory; `sides`: words that a thread stores, and that it loads.
     meets: warps meet at a barrier."""

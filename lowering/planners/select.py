@@ -46,12 +46,7 @@ CROSSING: Final = "source and destination differ in their block bits: the conver
 
 
 @functools.lru_cache(maxsize=4096)
-def select(
-    src: LinearLayout,
-    dst: LinearLayout,
-    element: ElementType,
-    situation: Situation,
-) -> Selection:
+def select(src: LinearLayout, dst: LinearLayout, element: ElementType, situation: Situation) -> Selection:
     """The plan that converts a value from layout `src` to layout `dst`, and why the other planners lost.
 
     `Situation.scratch_limit` bounds the scratch as far as rounds allow; the tile that all lanes and warps of

@@ -63,12 +63,7 @@ class Swizzle:
 
 
 def optimal_swizzle(
-    rounds: Columns,
-    rest: Columns,
-    store: Side,
-    load: Side,
-    word_bits: int,
-    order: Columns = (),
+    rounds: Columns, rest: Columns, store: Side, load: Side, word_bits: int, order: Columns = ()
 ) -> Swizzle:
     """A swizzle for these sides with the fewest conflicts of all whose banks and segments are sums of `rest`.
 

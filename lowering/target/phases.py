@@ -77,6 +77,7 @@ class Service:
         """
         return _order(self.lanes, lanes)
 
+    @functools.lru_cache(maxsize=1024)  # noqa: B019
     def columns(self, lanes: tuple[int, ...]) -> tuple[int, ...]:
         """A basis of the values that the lanes of a phase have, if lane bit j contributes `lanes[j]` by xor."""
         return f2.extend((), (f2.multiply_vector(lanes, lane) for lane in self.lanes))

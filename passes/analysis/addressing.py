@@ -392,9 +392,10 @@ def is_constant(basis: Sequence[int], mask: Mask) -> bool:
     >>> is_constant((1, 1), mask), is_constant((3, 0), mask)
     (True, False)
     """
-    return all(
-        mask[axis][bit]
-        for axis, value in enumerate(basis)
-        for bit in range(value.bit_length())
-        if value >> bit & 1
-    )
+    for same, value in zip(mask, basis, strict=True):
+        rest = value
+        while rest:  # most often one bit or none
+            if not same[rest.bit_length() - 1]:
+                return False
+            rest ^= 1 << rest.bit_length() - 1
+    return True

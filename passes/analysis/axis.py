@@ -24,26 +24,27 @@ from triton_linear.passes.operations import names
 from triton_linear.passes.operations.table import named
 
 _BINARY: Mapping[str, Callable[[Affine, Affine], Affine]] = {
-    "addi": addressing.add,
-    "subi": lambda a, b: addressing.add(a, b, -1),
-    "muli": addressing.multiply,
-    "remsi": addressing.remainder,
-    "remui": addressing.remainder,
-    "divsi": addressing.quotient,
-    "divui": addressing.quotient,
-    "andi": addressing.bit_and,
-    "shli": addressing.shift_left,
-    "shrsi": addressing.shift_right,
-    "shrui": addressing.shift_right,
+    "arith.addi": addressing.add,
+    "arith.subi": lambda a, b: addressing.add(a, b, -1),
+    "arith.muli": addressing.multiply,
+    "arith.remsi": addressing.remainder,
+    "arith.remui": addressing.remainder,
+    "arith.divsi": addressing.quotient,
+    "arith.divui": addressing.quotient,
+    "arith.andi": addressing.bit_and,
+    "arith.shli": addressing.shift_left,
+    "arith.shrsi": addressing.shift_right,
+    "arith.shrui": addressing.shift_right,
 }
 """The rules of integer arithmetic, of operations of `arith`."""
-_CASTS = frozenset({"extsi", "extui", "trunci", "index_cast"})
 _COMBINES = ("andi", "ori", "xori", "muli", "select")
 """Operations of `arith` on masks that give a mask; `mask * mask` in a kernel is a multiplication."""
 _CARRIES = (names.FOR, names.IF)
 _VIEWS = frozenset(
     {names.SPLAT, names.EXPAND, names.BROADCAST, names.TRANS, names.RESHAPE, names.CONVERT, names.BITCAST}
 )
+_ALIKE = _VIEWS | {"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"}
+"""Operations whose results have the elements of the operand."""
 _HINT = "tt.divisibility"
 
 
@@ -110,13 +111,12 @@ class AxisAnalysis:
         if name == names.RANGE:
             start = op.attributes["start"].value
             return addressing.make_range(start, op.attributes["end"].value - start)
-        arithmetic = name.removeprefix("arith.")
-        if name in _VIEWS or arithmetic in _CASTS:
+        if name in _ALIKE:
             return _viewed(op, self.of(op.operands[0]), shape)
         if name == names.ADD_POINTER:
             size = pointee_bytes(value.type)
             return addressing.addptr(self.of(op.operands[0]), self.of(op.operands[1]), size)
-        if (rule := _BINARY.get(arithmetic)) is not None:
+        if (rule := _BINARY.get(name)) is not None:
             return rule(self.of(op.operands[0]), self.of(op.operands[1]))
         if name == names.LOAD and shape:
             return self._loaded(op)

@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from functools import lru_cache
-from typing import Any
 
 from triton_linear.dialect.mlir_adapter import Operation, Type, Value, operations, text_of
 from triton_linear.dialect.records import dataclass
@@ -53,9 +52,9 @@ class Numbering:
     """The operations that are still to come; None if nothing is asked of them."""
 
     @contextmanager
-    def same(self, root: Operation, change: str, read: Sequence[Any] = ()) -> Iterator[None]:
+    def same(self, root: Operation, change: str) -> Iterator[None]:
         """Raise NotEquivalent unless `root` computes after the block what it did before; `change` says what the
-        block changes. read: the operations as the caller knows them, of which nothing is asked."""
+        block changes."""
         before = self.of(root)
         yield
         if self.of(root) != before:

@@ -97,7 +97,7 @@ class LocalAccess:
         if flipped is None:
             flipped = 0
             for columns, value in zip(self.columns, basis, strict=True):
-                flipped ^= f2.multiply_vector(columns, value)
+                flipped ^= f2.multiply_vector(columns, value) if value else 0
             self._offsets[basis] = flipped
         return flipped
 
@@ -137,6 +137,7 @@ class LocalAccess:
         longer = width < VECTOR and width in offsets
         return width >= LEAST_COPY and not longer and not any(offset % width for offset in offsets[run:])
 
+    @functools.lru_cache(maxsize=4096)  # noqa: B019
     def wavefronts(self, layout: LinearLayout, target: Target) -> int:
         """Wavefronts that a warp takes for all its registers."""
         bases = dict(layout.bases)

@@ -92,7 +92,7 @@ class AssignLayouts(Planning):
             return False
         asked = diagnostics.wanted() and len(scopes) == 1
         registers = estimate(op) if asked else 0.0
-        with Numbering().same(op, "other layouts", nodes):
+        with Numbering().same(op, "other layouts"):
             for scope, graph, assignment in paying:
                 encodings = {group: choice.encoding for group, choice in assignment.chosen.items()}
                 Rewriter(graph, [node.op for node in scope.ops], encodings, assignment.again).run()

@@ -29,6 +29,9 @@ INFINITE = 1e12
 _UNKNOWN = 200.0
 """Clocks of a conversion of layouts that this package does not know."""
 
+_Known = dict[LowerBound | tuple[BoundedSide, BoundedSide], float]
+"""Clocks of conversions that have a bound, and from one side to another."""
+
 
 def _is_loaded(edge: Edge) -> bool:
     """True if the value of an edge has just been loaded, from global or shared memory."""
@@ -48,6 +51,7 @@ class AssignmentCosts:
     apart: bool = False
     registers: dict[tuple[str, Path, tuple[int, ...], Constancy], int] = field(default_factory=dict)
     bounds: dict[tuple[ElementType, int], Bounds] = field(default_factory=dict)
+    least: dict[tuple[ElementType, int, float], _Known] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:
@@ -67,7 +71,7 @@ class AssignmentCosts:
             clocks += work * self._distinct_registers(candidate, path, shape, constancy)
         copied = {local.copied: local for local, _ in group.locals if local.copied}
         for access, frequency in group.accesses:
-            local = copied.get(access)
+            local = copied.get(access) if copied else None
             of_access = local.copy_clocks if local else access.clocks
             moved, issued = of_access(candidate.layout, self.target.memory)
             memory += moved * frequency
@@ -124,8 +128,6 @@ class AssignmentCosts:
     def placed(self, candidate: Candidate, path: Path, shape: tuple[int, ...]) -> LinearLayout | str:
         """The layout of a value of `shape` that follows from the candidate by `path`; its encoding if that has
         no linear layout."""
-        if not path and shape == tuple([size for _, size in candidate.layout.out_dims]):
-            return candidate.layout
         try:
             return layout_in(candidate, shape, path)
         except NoLayout:
@@ -150,7 +152,7 @@ class AssignmentCosts:
         bounds = self.bounds.get((element, bits))
         if bounds is None:
             bounds = self.bounds[element, bits] = Bounds(element, self.target, bits)
-        clocks: dict[LowerBound, float] = {}
+        known = self.least.setdefault((element, bits, meeting), {})
         table: list[list[float | None]] = []
         for given, source in zip(givens, sources, strict=True):
             row: list[float | None] = []
@@ -160,11 +162,12 @@ class AssignmentCosts:
                 elif source is end:
                     row.append(None)
                 else:
-                    least = bounds.of(source, end)
-                    once = clocks.get(least)
+                    once = known.get((source, end))
                     if once is None:
-                        once = least.expected(self.busy) + (meeting if least.reach > Reach.WARP else 0.0)
-                        clocks[least] = once
+                        least = bounds.of(source, end)
+                        if (once := known.get(least)) is None:
+                            once = least.expected(self.busy) + (meeting if least.reach > Reach.WARP else 0.0)
+                        known[least] = known[source, end] = once
                     row.append(once * often + added)
             table.append(row)
         return table

@@ -47,6 +47,7 @@ class Draft:
 
     def __post_init__(self) -> None:
         self.axis, self.frequencies = self.facts.axis, self.facts.frequencies
+        self.constant: dict[ValueNode, Constancy] = {}
 
     def finish(self) -> Graph:
         """The finished problem. Requires: all operations of the scope have been visited."""
@@ -106,7 +107,9 @@ class Draft:
         self.crossings.append((value, group, path, use))
 
     def _constancy(self, value: ValueNode) -> Constancy:
-        return constancy(self.axis.of(value).deltas)
+        if (known := self.constant.get(value)) is None:
+            known = self.constant[value] = constancy(self.axis.of(value).deltas)
+        return known
 
     # Edges
 
@@ -143,17 +146,15 @@ class Draft:
         """Let the results of an operation whose operands can be recomputed be recomputed as well. True if they
         need a group nevertheless, as that takes more than a conversion may."""
         clocks: dict[OpNode, float] = {}
-        owned = False
-        for operand in op.operands:
-            if operand.kind is not None:
-                value = self.resolve(operand)
-                owned = owned or value in self.owners
-                clocks.update(self.recipes[value].clocks)
+        tensors = [self.resolve(operand) for operand in op.operands if operand.kind is not None]
+        owned = not self.owners.keys().isdisjoint(tensors)
+        for value in tensors:
+            clocks.update(self.recipes[value].clocks)
         for result in op.results:
             if result.kind is not None:
                 own = weights.of(op, result.kind.bits, self.situation.gpu.costs)
                 behind = {**clocks, op: own} if own else clocks
-                self.recipes[result] = Recipe(op, result.kind, frequency, behind)
+                self.recipes[result] = Recipe(op, result.kind, frequency, tensors, behind)
                 owned = owned or sum(behind.values()) > self.situation.gpu.costs.word
         return owned
 
@@ -173,13 +174,11 @@ class Draft:
                 continue
             seen.add((value, path))
             recipe = self.recipes[value]
-            clocks = weights.of(recipe.op, recipe.kind.bits, self.situation.gpu.costs) * recipe.frequency
+            clocks = recipe.clocks.get(recipe.op, 0.0) * recipe.frequency
             if clocks:
                 key = path, recipe.kind.shape, self._constancy(value)
                 work[key] = work.get(key, 0.0) + clocks
             if recipe.op.name == EXPAND:
                 path = (*path, recipe.op.attributes["axis"].value)
-            for operand in recipe.op.operands:
-                if operand.kind is not None:
-                    pending.append((self.resolve(operand), path))
+            pending += [(operand, path) for operand in recipe.tensors]
         return work

@@ -206,13 +206,14 @@ class Edge:
 class Recipe:
     """A value that can be recomputed in any layout.
 
-    clocks: what each operation behind it takes for a register, itself included; those that take nothing are
-    left out.
+    tensors: those that it is computed from. clocks: what each operation behind it takes for a register, itself
+    included; those that take nothing are left out.
     """
 
     op: OpNode
     kind: Kind
     frequency: float
+    tensors: Sequence[ValueNode]
     clocks: Mapping[OpNode, float] = field(default_factory=dict)
 
 

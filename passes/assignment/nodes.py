@@ -112,7 +112,7 @@ def read(ops: Iterable[Operation]) -> list[OpNode]:
 
     for op in ops:
         block = blocks[op.block] if nodes else None
-        node = OpNode(op, op.name, [values[operand] for operand in op.operands], block)
+        node = OpNode(op, op.name, list(map(values.__getitem__, op.operands)), block)
         if block is not None:
             block.operations.append(node)
         node.results = [node_of(result, node, number) for number, result in enumerate(op.results)]

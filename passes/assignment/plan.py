@@ -113,23 +113,25 @@ class _Search:
     def _bound_edge(self, edge: Edge) -> _EdgePrices:
         """The prices of an edge: exact for the module's own layouts, lower bounds for all other candidates."""
         sources, targets = self.candidates[edge.source], self.candidates[edge.target]
-        table = [[0.0] * len(targets) for _ in sources]
-        exact = [[False] * len(targets) for _ in sources]
         recomputing = [self.costs.of_recomputing(edge, candidate) for candidate in targets]
-        pair = _EdgePrices(edge, table, exact, recomputing)
         givens = [self.costs.placed(candidate, edge.given, edge.kind.shape) for candidate in sources]
         wanteds = [self.costs.placed(candidate, edge.wanted, edge.kind.shape) for candidate in targets]
-        if givens[0] == wanteds[0]:
-            exact[0][0] = True
+        stays = givens[0] == wanteds[0]
+        present = 0.0 if stays else self.costs.of_edge(edge, sources[0], targets[0])
+        bounds: list[list[float | None]] = [[None]]
+        if len(sources) > 1 or len(targets) > 1:  # many edges have no choice
+            bounds = self.costs.least_of_edge(edge, givens, wanteds, targets)
+        charge = 1.0 if present else _charge(edge, self.beside_dots, self.policy)
+        table = [
+            [min((least or 0.0) * charge, again) for least, again in zip(row, recomputing, strict=True)]
+            for row in bounds
+        ]
+        exact = [[least is None for least in row] for row in bounds]
+        pair = _EdgePrices(edge, table, exact, recomputing, present)
+        if stays:
+            table[0][0], exact[0][0] = 0.0, True
         else:
-            pair.present = self.costs.of_edge(edge, sources[0], targets[0])
-            self._set(pair, 0, 0, pair.present)
-        charge = 1.0 if pair.present else _charge(edge, self.beside_dots, self.policy)
-        for row, bounds in enumerate(self.costs.least_of_edge(edge, givens, wanteds, targets)):
-            for column, least in enumerate(bounds):
-                if row or column:
-                    exact[row][column] = least is None
-                    table[row][column] = min((least or 0.0) * charge, recomputing[column])
+            self._set(pair, 0, 0, present)
         return pair
 
     def _refine(self, pair: _EdgePrices, row: int, column: int) -> None:
@@ -194,16 +196,7 @@ class _Search:
         optimal = solution.optimal and self.planned < limits.PLANNED_CONVERSIONS
         after = self.price(choices)
         return Assignment(
-            chosen,
-            before,
-            after,
-            priced,
-            edges,
-            again,
-            recomputed,
-            weight,
-            self.planned,
-            optimal,
+            chosen, before, after, priced, edges, again, recomputed, weight, self.planned, optimal
         )
 
     def _solve_with_exact_prices(self, weight: float) -> tuple[Mapping[Group, int], Solution]:

@@ -57,28 +57,17 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True)
-class _Factor:
-    """The costs of some variables (`scope`): an entry for each combination of their choices; the choice of the
-    last variable changes fastest."""
+class _Step:
+    """The elimination of a variable; `others`: those that its tables depend on besides.
 
-    scope: tuple[int, ...]
-    costs: list[float]
+    tables: the number of each table, and the place in it of each entry of their sum. That has a row for each
+    combination of choices of the others; the choice of the last one changes fastest. The least entry of each
+    row is the next table.
+    """
 
-    def over(self, variables: Sequence[int], sizes: Sequence[int]) -> list[float]:
-        """The costs as a table over `variables`, which contain the scope, in any order."""
-        scope, kept = self.scope, len(variables) - len(self.scope)
-        if scope == tuple(variables[kept:]):  # each row is the same
-            return self.costs * math.prod([sizes[variable] for variable in variables[:kept]])
-        strides, stride = {}, 1
-        for variable in reversed(scope):
-            strides[variable] = stride
-            stride *= sizes[variable]
-        places = [0]
-        for variable in variables:
-            stride = strides.get(variable, 0)
-            steps = [stride * choice for choice in range(sizes[variable])]
-            places = [place + step for place in places for step in steps]
-        return [self.costs[place] for place in places]
+    variable: int
+    others: tuple[int, ...]
+    tables: tuple[tuple[int, list[int]], ...]
 
 
 def solve(problem: Problem) -> Solution:
@@ -93,54 +82,76 @@ def solve(problem: Problem) -> Solution:
 
 def _by_elimination(problem: Problem) -> tuple[int, ...] | None:
     """The choices of least cost; None if a table would exceed `MOST_ENTRIES` entries."""
-    sizes = [len(costs) for costs in problem.unary]
-    factors = [_Factor((i,), list(costs)) for i, costs in enumerate(problem.unary)]
-    factors += [_Factor(pair, list(chain.from_iterable(table))) for pair, table in problem.pairs.items()]
-    touching: dict[int, list[_Factor]] = {i: [] for i in range(len(sizes))}
-    for factor in factors:
-        for variable in factor.scope:
-            touching[variable].append(factor)
-    scopes = {v: _neighbours(touching[v], v) for v in touching}
-    entries = {v: math.prod([sizes[u] for u in scope]) for v, scope in scopes.items()}
-    decided: list[tuple[int, tuple[int, ...], list[int]]] = []
-    while entries:
-        variable = min(entries, key=lambda v: (entries[v], v))
-        scope = scopes[variable]
-        if entries.pop(variable) * sizes[variable] > MOST_ENTRIES:
-            return None
-        costs, best = _least(touching[variable], (*scope, variable), sizes)
-        remaining = _Factor(scope, costs)
-        decided.append((variable, scope, best))
-        for factor in touching.pop(variable):
-            for other in factor.scope:
-                if other != variable:
-                    touching[other] = [each for each in touching[other] if each is not factor]
-        for other in scope:
-            touching[other].append(remaining)
-            scopes[other] = _neighbours(touching[other], other)
-            entries[other] = math.prod([sizes[u] for u in scopes[other]])
+    sizes = tuple(map(len, problem.unary))
+    steps = _steps(sizes, tuple(problem.pairs), MOST_ENTRIES)
+    if steps is None:
+        return None
+    tables = [list(costs) for costs in problem.unary]
+    tables += [list(chain.from_iterable(table)) for table in problem.pairs.values()]
+    decided: list[list[int]] = []
+    for step in steps:
+        spread = [list(map(tables[number].__getitem__, places)) for number, places in step.tables]
+        costs, best = _least(spread, sizes[step.variable])
+        tables.append(costs)
+        decided.append(best)
     choices = [0] * len(sizes)
-    for variable, scope, best in reversed(decided):
+    for step, best in zip(reversed(steps), reversed(decided), strict=True):
         place = 0
-        for other in scope:
+        for other in step.others:
             place = place * sizes[other] + choices[other]
-        choices[variable] = best[place]
+        choices[step.variable] = best[place]
     return tuple(choices)
 
 
-def _least(
-    factors: Sequence[_Factor], variables: Sequence[int], sizes: Sequence[int]
-) -> tuple[list[float], list[int]]:
-    """The least sum of the factors over the choices of the last of `variables`, for each combination of choices
-    of the others, and the first choice that has it."""
-    costs = functools.reduce(
-        lambda total, more: list(map(add, total, more)), [each.over(variables, sizes) for each in factors]
-    )
-    size = sizes[variables[-1]]
+@functools.lru_cache(maxsize=16)
+def _steps(sizes: tuple[int, ...], pairs: tuple[tuple[int, int], ...], most: int) -> tuple[_Step, ...] | None:
+    """The order in which variables with so many choices are eliminated; None if a table would exceed `most`
+    entries. A problem is solved several times with other costs, which change nothing here."""
+    scopes: list[tuple[int, ...]] = [*((variable,) for variable in range(len(sizes))), *pairs]
+    touching: dict[int, list[int]] = {variable: [] for variable in range(len(sizes))}
+    for number, scope in enumerate(scopes):
+        for variable in scope:
+            touching[variable].append(number)
+    around = {v: _neighbours([scopes[number] for number in touching[v]], v) for v in touching}
+    entries = {v: math.prod([sizes[u] for u in others]) for v, others in around.items()}
+    steps = []
+    while entries:
+        variable = min(entries, key=lambda v: (entries[v], v))
+        others, taken = around[variable], touching.pop(variable)
+        if entries.pop(variable) * sizes[variable] > most:
+            return None
+        places = [(number, _places(scopes[number], (*others, variable), sizes)) for number in taken]
+        steps.append(_Step(variable, others, tuple(places)))
+        for other in others:
+            touching[other] = [*(number for number in touching[other] if number not in taken), len(scopes)]
+        scopes.append(others)
+        for other in others:
+            around[other] = _neighbours([scopes[number] for number in touching[other]], other)
+            entries[other] = math.prod([sizes[u] for u in around[other]])
+    return tuple(steps)
+
+
+def _places(scope: tuple[int, ...], variables: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Where a table over `scope` has each entry of one over `variables`, which contain the scope, in any
+    order."""
+    strides, stride = {}, 1
+    for variable in reversed(scope):
+        strides[variable] = stride
+        stride *= sizes[variable]
+    places = [0]
+    for variable in variables:
+        steps = [strides.get(variable, 0) * choice for choice in range(sizes[variable])]
+        places = [place + step for place in places for step in steps]
+    return places
+
+
+def _least(tables: Sequence[list[float]], size: int) -> tuple[list[float], list[int]]:
+    """The least sum of the tables in each row of `size` entries, and the first choice that has it."""
+    costs = functools.reduce(lambda total, more: list(map(add, total, more)), tables)
     rows = [costs[start : start + size] for start in range(0, len(costs), size)]
     least = list(map(min, rows))
     return least, list(map(list.index, rows, least))
 
 
-def _neighbours(factors: Sequence[_Factor], variable: int) -> tuple[int, ...]:
-    return tuple(sorted({v for factor in factors for v in factor.scope} - {variable}))
+def _neighbours(scopes: Sequence[tuple[int, ...]], variable: int) -> tuple[int, ...]:
+    return tuple(sorted({v for scope in scopes for v in scope} - {variable}))

@@ -80,10 +80,10 @@ def look_for_large_tensors(module: Operation, gpu: Target, pass_: PassRun) -> No
     if plans.has_large_tensor is not None or least == UNBOUNDED:
         return
     ops = pass_.operations(module)
-    held = {result.type for op in ops if op.name in _HELD for result in op.results}
+    held = {type_ for op in ops if op.name in _HELD for type_ in op.results.types}
     plans.has_large_tensor = any(
         words_of(type_, pass_.layouts) >= least
-        for type_ in {result.type for op in ops for result in op.results}
+        for type_ in {each for op in ops for each in op.results.types}
         if isinstance(type_, RankedTensorType)
         and (type_ in held or str(type_.element_type).startswith(("f", "bf")))
     )
