@@ -462,7 +462,7 @@ def test_other_names_and_other_values(
 def test_what_is_named_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(DecisionError, match="there is no such file"):
         load(str(tmp_path / "decisions.jsonl"))
-    with pytest.raises(DecisionError, match="s3://bucket/it: .* not from URLs"):
+    with pytest.raises(DecisionError, match=r"s3://bucket/it: .* not from URLs"):
         load("s3://bucket/it")
 
 
