@@ -39,7 +39,6 @@ TITLES = {
     "gpu_random": "Random conversions",
     "gpu_check": "Checks on a GPU",
     "compile_time": "Compile time",
-    "assign_time": "Time to assign layouts",
     "pass_time": "Milliseconds of the plugin itself",
     "contest_launch": "A launch of a contest on the host",
     "proof_time": "Time to prove plans",
