@@ -101,14 +101,14 @@ class Numbering:
             try:
                 operands = tuple(map(names.__getitem__, taken[1:].split(", "))) if len(taken) > 1 else ()
             except KeyError:
-                operands = (self._number(object()),)  # a value that is not there is like no other
+                raise NotEquivalent(f"an operand of '{name}' is not there") from None
             inner = None if self.ops is None else next(self.ops)
             inside: Hashable = None
             if rest[-1] == "{":
                 inside, last = self._inside(inner, names, (*place, len(effects)))
                 rest += last
-            rest, _, results = rest.rpartition(") -> ")
-            attributes, found, _ = rest.rpartition(" : (")
+            attributes, found, signature = rest.rpartition(" : (")
+            results = signature.partition(") -> ")[2]
             if not found or (inner is not None and inner.name != name):
                 raise NotEquivalent(f"the text of '{name}' is not understood")
             types = types_among(results)
@@ -127,7 +127,7 @@ class Numbering:
                     attributes = splat[1] + without_encoding(splat[2])
                 key = name, attributes, operands, types
                 facts = named(name)
-                pure = facts.recomputed or (facts.elementwise and inside is None)
+                pure = (facts.recomputed or facts.elementwise) and inside is None
                 if name == LOAD and self.writes is not None:  # may read the same at any place before a write
                     pure = not is_volatile(inner) and self.writes.passed(inner) is not None
                 # What is not pure is an event of its own, told apart from its like by its place.

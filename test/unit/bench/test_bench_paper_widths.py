@@ -1,4 +1,4 @@
-"""The table of widths: what is read from PTX, the paper's columns, and what falls short."""
+"""The table of widths: what is read from PTX, the paper's columns, and what falls short; records of a GPU."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.paper import run as runs
 from bench.paper import widths
 from bench.paper.widths import PAPER, WARPS, Width, cases, run
 
@@ -34,3 +35,11 @@ def test_accesses_are_as_wide_as_a_thread_s_share(
     if case.warps == WARPS:
         before = PAPER[case.element, case.k][0]
         assert {text.split(" x ")[1] for text in found["stock"].values()} == {before}
+
+
+def test_another_gpu_is_not_mixed_in(tmp_path: Path) -> None:
+    kept = runs.Kept(tmp_path / "paper.jsonl", runs.header({"device": "A", "torch": "1"}))
+    kept.close(1.0)
+    runs.Kept(tmp_path / "paper.jsonl", runs.header(None))
+    with pytest.raises(SystemExit, match="was measured on A"):
+        runs.Kept(tmp_path / "paper.jsonl", runs.header({"device": "B", "torch": "1"}))

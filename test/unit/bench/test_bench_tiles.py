@@ -1,8 +1,8 @@
-"""The bench of a matmul in many tile sizes: the best of each side, and losers."""
+"""The benches of a matmul in many tile sizes, and of one whose operands lie every way."""
 
 from __future__ import annotations
 
-from bench import tiles
+from bench import operands, tiles
 
 
 def test_the_best_is_the_best_of_each_side_and_losers_are_in_the_table() -> None:
@@ -24,3 +24,12 @@ def test_the_best_is_the_best_of_each_side_and_losers_are_in_the_table() -> None
     assert "8 warps, 3 stages): 1.667" in text
     assert "| ours | 2 | 1.342 | 0.900 | 2.000 | 1 | 1 |" in text
     assert text.count("DIFFER") == 1
+
+
+def test_strides_are_what_the_names_say() -> None:
+    for name, described, kernel in operands.cases():
+        numbers = kernel.numbers
+        assert (numbers["stride_am"] == 1) == described["first across"], name
+        assert (numbers["stride_bn"] == 1) == described["second across"], name
+        assert {numbers["stride_am"], numbers["stride_ak"]} == {1, operands.SIZE}
+        assert {numbers["stride_bk"], numbers["stride_bn"]} == {1, operands.SIZE}
