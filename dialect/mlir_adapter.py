@@ -187,9 +187,9 @@ def _loader_of_irdl() -> tuple[Any, Any]:
 def operations(root: Operation) -> list[Operation]:
     """`root` and every operation inside it, in pre-order, which is the order of the text."""
     visited: list[Operation] = []
-    append, advance = visited.append, WalkResult.ADVANCE
+    append = visited.append
     try:
-        root.walk(lambda op: append(op) or advance, WalkOrder.PRE_ORDER)
+        root.walk(lambda op: append(op) or WalkResult.ADVANCE, WalkOrder.PRE_ORDER)
     except RuntimeError as error:  # the bindings turn every exception of a walk into one, Ctrl-C too
         if "KeyboardInterrupt" in str(error):
             raise KeyboardInterrupt from error

@@ -136,7 +136,7 @@ def test_a_stage_of_theirs_that_raises_is_their_error(monkeypatch: pytest.Monkey
 
 
 def forget_encodings() -> None:
-    for cache in (encodings.parse, encodings.layout_of, layouts._tensor, layouts._memory):
+    for cache in (encodings.parse, encodings._layout_of, layouts._tensor, layouts._memory):
         cache.cache_clear()
 
 
