@@ -338,7 +338,7 @@ def nesting_of(op: Operation) -> int:
     return found
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4096)
 def _bytes(type_: str) -> int:
     """Bytes of a tensor or a buffer, 0 for other types; a pointer has 8, an i1 has one."""
     found = _SHAPED.search(type_)
