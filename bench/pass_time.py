@@ -239,4 +239,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    _status = main()
+    sys.stdout.flush()
+    os._exit(_status)  # or Triton's bindings would list what is still alive

@@ -28,7 +28,7 @@ def words() -> int:
 
 
 CEILINGS: dict[str, tuple[Callable[[], int], int]] = {
-    "lines of source": (lambda: lines(*SOURCE), 44_925),
+    "lines of source": (lambda: lines(*SOURCE), 44_920),
     "lines of tests": (lambda: lines("test"), 40_455),
     "words of documents": (words, 28_337),
     "fields of Policy": (lambda: len(thresholds()), 16),
