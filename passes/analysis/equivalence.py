@@ -28,8 +28,8 @@ from triton_linear.passes.operations.table import is_volatile, named
 class Numbering:
     """Numbers values; modules that are to be compared share one.
 
-    A module is read as it is printed. That has also the attributes that an operation cannot go without, which
-    the bindings do not list; and a question to the bindings takes as long as reading half a line.
+    A module is read in its printed form. It shows inherent attributes too, which the bindings do not list, and
+    a question to the bindings takes as long as reading half a line.
 
     erased: values that get the number of others, as the results of conversions do. shown: the types that values
     are to count with. loads_move: loads may be at other places, unless what they read may be written before.

@@ -54,7 +54,7 @@ def run_passes(
 
     The run ends at the first pass that fails. `verify` checks what each pass requires and ensures, and MLIR's
     own rules, between passes. Without `remarks` none is composed, which takes time. `watch` is called before
-    and after each pass. `walk`: the operations as they were found before, and behind the run as the passes did.
+    and after each pass. `walk`: the operations, if they are known before, and as far as they are after.
     """
     context = module.context
     manager = PassManager(MODULE, context)
